@@ -1,0 +1,125 @@
+"""What happens in a run, as values that the loop reports and the console shows. No rendering here."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rulebook_ralph.core.evidence import CheckResult, StopReason, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A line for the person, outside the rhythm of iterations."""
+
+    level: Literal["info", "warning"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlanned:
+    """Said before the first agent starts: what is at most to come. `max_wall_time` in seconds, `max_cost_usd` in dollars."""
+
+    project: str
+    branch: str
+    agent: str
+    open_tasks: int
+    total_tasks: int
+    completed_tasks: int
+    max_iterations: int
+    max_wall_time: float | None
+    max_cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class IterationOpened:
+    """`index` of `max_iterations` in this run; `iteration_number` over the whole project; `attempt` within the stage."""
+
+    iteration_number: int
+    index: int
+    max_iterations: int
+    task_id: str
+    title: str
+    stage: str
+    attempt: int
+    max_attempts: int
+    completed_tasks: int
+    total_tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgentActivity:
+    """Something the agent just did: a piece of its text, or a tool it uses (`detail` is the command or file)."""
+
+    kind: Literal["text", "tool", "retry"]
+    text: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GateStarted:
+    step: str
+    command: str
+    on_base: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GateEnded:
+    result: CheckResult
+    on_base: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IterationSettled:
+    """How an iteration ended, and the run's sums so far."""
+
+    iteration_number: int
+    task_id: str
+    outcome: Literal["completed", "retry", "blocked", "interrupted", "limited"]
+    reason: str
+    commit: str | None
+    files_changed: int
+    duration_ms: int
+    usage: Usage
+    cost_usd: float | None
+    run_cost_usd: float
+    run_tokens: int
+    completed_tasks: int
+    total_tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLine:
+    """One row of the table at the end of a run."""
+
+    task_id: str
+    title: str
+    status: str
+    attempts: int
+    cost_usd: float
+    commit: str | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    stop_reason: StopReason
+    reason: str
+    tasks: tuple[TaskLine, ...]
+    iterations: int
+    completed_count: int
+    failed_count: int
+    cost_usd: float
+    tokens: int
+    duration_ms: int
+    next_steps: tuple[str, ...] = ()
+
+
+Event = (
+    Notice
+    | RunPlanned
+    | IterationOpened
+    | AgentActivity
+    | GateStarted
+    | GateEnded
+    | IterationSettled
+    | RunEnded
+)

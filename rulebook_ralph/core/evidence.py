@@ -1,0 +1,200 @@
+"""What one iteration yields, from the agent's raw result to the verdict, and the record of it in the history.
+
+Values only; `history/iteration-N.json` is an `Iteration` (schemas/iteration.schema.json).
+"""
+
+from typing import Literal
+
+import msgspec
+
+from rulebook_ralph.core.model import Json, Stage, Value
+
+AgentStatus = Literal["finished", "failed", "truncated", "killed"]
+"""finished: a terminal success event was seen. failed: a terminal error, or a non-zero exit. truncated: the output ended
+without a terminal event. killed: Ralph ended it, whatever it printed afterwards."""
+
+ErrorKind = Literal[
+    "usage-limit",
+    "rate-limit",
+    "overloaded",
+    "authentication",
+    "billing",
+    "not-installed",
+    "permission",
+    "context-too-long",
+    "max-turns",
+    "max-budget",
+    "network",
+    "crash",
+    "cut-off",
+    "unknown",
+]
+
+KillReason = Literal["wall-time", "idle-time", "interrupted"]
+
+
+class Usage(Value, frozen=True, kw_only=True):
+    """Tokens of one agent run. `input_tokens` excludes what was read from or written to the cache."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+
+class ToolResult(Value, frozen=True, kw_only=True):
+    """One tool the agent ran. `success` is None where the agent's stream does not tell; `output` is capped."""
+
+    name: str
+    command: str = ""
+    success: bool | None = None
+    output: str = ""
+
+
+class AgentFault(Value, frozen=True, kw_only=True):
+    """Why an agent did not finish. `message` is the agent's own, capped; `resets_at` an ISO time in UTC where stated."""
+
+    kind: ErrorKind
+    message: str
+    resets_at: str | None = None
+
+
+class AgentResult(Value, frozen=True, kw_only=True):
+    """What a run of an agent gave, whatever happened: an `Agent.run` never raises for what the agent did.
+
+    `final_text` is the agent's final message only (a plain-text agent's whole stdout). `output` is the head and tail of
+    the raw output, capped; the whole of it stands in the file handed to `run`. `duration_ms` is wall time.
+    """
+
+    agent: str
+    status: AgentStatus
+    final_text: str = ""
+    tool_results: tuple[ToolResult, ...] = ()
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    session_id: str = ""
+    fault: AgentFault | None = None
+    exit_code: int | None = None
+    killed_by: KillReason | None = None
+    permission_denials: tuple[str, ...] = ()
+    output: str = ""
+    output_bytes: int = 0
+    duration_ms: int = 0
+
+
+class ParsedIteration(Value, frozen=True, kw_only=True):
+    """What the agent claims. Nothing here ever completes a task."""
+
+    status: Literal["completed", "failed", "partial"] = "partial"
+    promises: tuple[str, ...] = ()
+    blocked_reason: str | None = None
+    summary: str = ""
+    learnings: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    quality_claims: dict[str, bool] = {}
+    commit_messages: tuple[str, ...] = ()
+    context_loss: bool = False
+
+
+class CheckResult(Value, frozen=True, kw_only=True):
+    """One verification that Ralph ran itself. `exit_code` is None where the command did not end by itself.
+
+    `output` is the telling part of stdout and stderr, capped and redacted.
+    """
+
+    step: str
+    kind: Literal["test", "lint", "typecheck", "build", "other"] = "other"
+    command: str
+    passed: bool
+    required: bool = True
+    exit_code: int | None = None
+    reason: str = ""
+    output: str = ""
+    duration_ms: int = 0
+
+
+Action = Literal["complete", "continue", "stop", "skip"]
+StopReason = Literal[
+    "complete",
+    "blocked",
+    "max-iterations",
+    "max-wall-time",
+    "max-cost",
+    "stuck",
+    "rate-limited",
+    "paused",
+    "cancelled",
+    "interrupted",
+    "error",
+]
+
+
+class Verdict(Value, frozen=True, kw_only=True):
+    """What the pipeline decided and which hook did. `counts` says whether this attempt counts against the task's limit."""
+
+    action: Action
+    hook: str = ""
+    reason: str = ""
+    feedback: str = ""
+    stop_reason: StopReason | None = None
+    counts: bool = True
+
+
+CompletionStatus = Literal["completed", "failed", "blocked", "interrupted", "limited", "cancelled"]
+Phase = Literal["executing", "judged", "settled"]
+
+
+class Iteration(Value, frozen=True, kw_only=True):
+    """All of one pass: `history/iteration-N.json`. The commit point of the redo log (DESIGN.md, The order of writing)."""
+
+    iteration_number: int
+    phase: Phase
+    task_id: str
+    stage: Stage
+    attempt: int
+    agent: str
+    timestamp: str
+    started_at: str
+    ended_at: str | None = None
+    base_commit: str
+    completion_status: CompletionStatus | None = None
+    verdict: Verdict | None = None
+    stop_reason: StopReason | None = None
+    feedback: str = ""
+    tasks_attempted: tuple[str, ...] = ()
+    tasks_completed: tuple[str, ...] = ()
+    failed_count: int = 0
+    quality_metrics: dict[str, bool] = {}
+    checks: tuple[CheckResult, ...] = ()
+    files_changed: tuple[str, ...] = ()
+    parsed: ParsedIteration | None = None
+    context_loss: bool = False
+    tool_results: tuple[ToolResult, ...] = ()
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    duration_ms: int = 0
+    agent_status: AgentStatus | None = None
+    fault: AgentFault | None = None
+    session_id: str = ""
+    snapshot: str | None = None
+    tree: str | None = None
+    commit: str | None = None
+    prompt: str = ""
+    prompt_digest: str = ""
+    output: str = ""
+    extra: Json = msgspec.field(default_factory=dict, name="$extra")
+    """Keys Ralph does not know, kept as they were; never written under this name."""
+
+
+def feedback_excerpt(text: str, *, head: int = 20, tail: int = 60, width: int = 400) -> str:
+    """The first and last lines of a long text, each cut to `width` characters, saying how many lines were left out."""
+    lines = [line if len(line) <= width else line[:width] + " …" for line in text.splitlines()]
+    if len(lines) <= head + tail + 1:
+        return "\n".join(lines)
+    return "\n".join([*lines[:head], f"… {len(lines) - head - tail} lines left out …", *lines[-tail:]])
+
+

@@ -1,0 +1,124 @@
+"""What a PRD and a task are, as they stand in `.rulebook-ralph/prd.json` (schemas/prd.schema.json).
+
+Values only. Fields that should always be visible to a person who edits the file get their default from a named
+function, because msgspec leaves plain defaults out of the file.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+Status = Literal["pending", "in_iteration", "completed", "blocked"]
+Stage = Literal["coder", "reviewer", "tester", "qa"]
+Complexity = Literal["low", "medium", "high", "very-high"]
+
+STATE_FOLDER = ".rulebook-ralph"
+PRD_VERSION = 1
+
+Json = dict[str, Any]
+
+
+def _pending() -> Status:
+    return "pending"
+
+
+def _text() -> str:
+    return ""
+
+
+def _lowest_written() -> int:
+    return 1
+
+
+def _none_listed() -> tuple[str, ...]:
+    return ()
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Base of every frozen value that is written to the state folder."""
+
+
+class Totals(Value, frozen=True, kw_only=True, omit_defaults=False):
+    """Sums over all settled iterations, kept so that `status` need not read the history. `cost_usd` in dollars."""
+
+    iterations: int = 0
+    completed: int = 0
+    failed: int = 0
+    cost_usd: float = 0.0
+    tokens: int = 0
+
+
+class Task(Value, frozen=True, kw_only=True):
+    """One task. The first block is a person's, the second the loop's; `status` is both's (DESIGN.md, On disk)."""
+
+    id: str
+    title: str
+    description: str = msgspec.field(default_factory=_text)
+    priority: int = msgspec.field(default_factory=_lowest_written)
+    status: Status = msgspec.field(default_factory=_pending)
+    dependencies: tuple[str, ...] = msgspec.field(default_factory=_none_listed)
+    acceptance_criteria: tuple[str, ...] = msgspec.field(default_factory=_none_listed)
+    estimated_complexity: Complexity | None = None
+    outcome: str = ""
+    relevant_files: tuple[str, ...] = ()
+    markers: tuple[str, ...] = ()
+    notes: str = ""
+    source: str = ""
+    metadata: Json = {}
+
+    stage: Stage | None = None
+    attempts: dict[str, int] = {}
+    iteration_number: int | None = None
+    settled_iteration: int | None = None
+    started_at: str | None = None
+    completed_at: str | None = None
+    blocked_reason: str | None = None
+    summary: str = ""
+    cost_usd: float = 0.0
+    tokens: int = 0
+
+    extra: Json = msgspec.field(default_factory=dict, name="$extra")
+    """Keys Ralph does not know, kept as they were; never written under this name."""
+
+
+LOOP_FIELDS = (
+    "stage",
+    "attempts",
+    "iteration_number",
+    "settled_iteration",
+    "started_at",
+    "completed_at",
+    "blocked_reason",
+    "summary",
+    "cost_usd",
+    "tokens",
+)
+"""Fields of a task that only the loop sets; an edit of them in a file is never taken over."""
+
+
+class Prd(Value, frozen=True, kw_only=True):
+    """The whole task list, in file order."""
+
+    version: int
+    project: str
+    description: str = msgspec.field(default_factory=_text)
+    branch: str = ""
+    created_at: str = ""
+    updated_at: str = ""
+    tasks: tuple[Task, ...] = msgspec.field(default_factory=tuple)
+    totals: Totals = msgspec.field(default_factory=lambda: Totals())
+    extra: Json = msgspec.field(default_factory=dict, name="$extra")
+    """Keys Ralph does not know, kept as they were; never written under this name."""
+
+    def task(self, task_id: str) -> Task:
+        """The task of that id; raises KeyError."""
+        for task in self.tasks:
+            if task.id == task_id:
+                return task
+        raise KeyError(task_id)
+
+    def replacing(self, changed: Task) -> "Prd":
+        """This PRD with the task of the same id replaced."""
+        return msgspec.structs.replace(
+            self, tasks=tuple(changed if task.id == changed.id else task for task in self.tasks)
+        )
