@@ -113,13 +113,4 @@ class RunEnded:
     next_steps: tuple[str, ...] = ()
 
 
-Event = (
-    Notice
-    | RunPlanned
-    | IterationOpened
-    | AgentActivity
-    | GateStarted
-    | GateEnded
-    | IterationSettled
-    | RunEnded
-)
+Event = Notice | RunPlanned | IterationOpened | AgentActivity | GateStarted | GateEnded | IterationSettled | RunEnded

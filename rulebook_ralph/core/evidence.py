@@ -170,6 +170,7 @@ class Iteration(Value, frozen=True, kw_only=True):
     failed_count: int = 0
     quality_metrics: dict[str, bool] = {}
     checks: tuple[CheckResult, ...] = ()
+    red_on_base: tuple[str, ...] = ()
     files_changed: tuple[str, ...] = ()
     parsed: ParsedIteration | None = None
     context_loss: bool = False
@@ -196,5 +197,3 @@ def feedback_excerpt(text: str, *, head: int = 20, tail: int = 60, width: int = 
     if len(lines) <= head + tail + 1:
         return "\n".join(lines)
     return "\n".join([*lines[:head], f"… {len(lines) - head - tail} lines left out …", *lines[-tail:]])
-
-

@@ -30,22 +30,32 @@ def _lowest_written() -> int:
     return 1
 
 
+def _zero() -> int:
+    return 0
+
+
+def _nothing_spent() -> float:
+    return 0.0
+
+
 def _none_listed() -> tuple[str, ...]:
     return ()
 
 
-class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False):
     """Base of every frozen value that is written to the state folder."""
 
 
-class Totals(Value, frozen=True, kw_only=True, omit_defaults=False):
+class Totals(Value, frozen=True, kw_only=True):
     """Sums over all settled iterations, kept so that `status` need not read the history. `cost_usd` in dollars."""
 
-    iterations: int = 0
-    completed: int = 0
-    failed: int = 0
-    cost_usd: float = 0.0
-    tokens: int = 0
+    iterations: int = msgspec.field(default_factory=_zero)
+    completed: int = msgspec.field(default_factory=_zero)
+    failed: int = msgspec.field(default_factory=_zero)
+    cost_usd: float = msgspec.field(default_factory=_nothing_spent)
+    tokens: int = msgspec.field(default_factory=_zero)
+    extra: Json = msgspec.field(default_factory=dict, name="$extra")
+    """Keys Ralph does not know, kept as they were; never written under this name."""
 
 
 class Task(Value, frozen=True, kw_only=True):

@@ -7,8 +7,11 @@ from typing import Annotated, Literal
 
 import msgspec
 
+SECONDS = "seconds"
+"""Marks the durations: a config file may also write them as `90s`, `15m` or `1h30m`."""
+
 PositiveInt = Annotated[int, msgspec.Meta(ge=1)]
-PositiveSeconds = Annotated[float, msgspec.Meta(gt=0)]
+PositiveSeconds = Annotated[float, msgspec.Meta(gt=0, description=SECONDS)]
 Dollars = Annotated[float, msgspec.Meta(gt=0)]
 
 
@@ -60,12 +63,14 @@ class Verification(Settings, frozen=True, kw_only=True):
 
 
 class Limits(Settings, frozen=True, kw_only=True):
-    """`max_iterations`, `max_wall_time`, `max_cost_usd` hold for a run; `iteration_timeout`, `idle_timeout` for one agent."""
+    """For a run: `max_iterations`, `max_run_wall_time`, `max_cost_usd`. For a task: `max_wall_time`, summed over its
+    iterations. For one agent: `iteration_timeout`, `idle_timeout`. For one prompt: `prompt_tokens`.
+    """
 
     max_iterations: PositiveInt | None = None
-    max_wall_time: PositiveSeconds | None = None
+    max_run_wall_time: PositiveSeconds | None = None
     max_cost_usd: Dollars | None = None
-    task_wall_time: PositiveSeconds = 3600
+    max_wall_time: PositiveSeconds = 3600
     iteration_timeout: PositiveSeconds = 3600
     idle_timeout: PositiveSeconds = 900
     prompt_tokens: Annotated[int, msgspec.Meta(ge=2000)] = 50_000
@@ -73,9 +78,7 @@ class Limits(Settings, frozen=True, kw_only=True):
 
 class Git(Settings, frozen=True, kw_only=True):
     rollback: Literal["keep", "reset"] = "keep"
-    state_commit: Literal["separate", "together", "none"] = "separate"
-
-
+    state_commit: Literal["separate", "none"] = "separate"
 
 
 class Config(Settings, frozen=True, kw_only=True):

@@ -1,0 +1,66 @@
+"""Claude Code (`claude -p`), driven through its stream of JSON events."""
+
+import os
+from collections.abc import Mapping
+
+from rulebook_ralph.agents.agent import AgentSettings, Assignment, Probe
+from rulebook_ralph.agents.claude_stream import ClaudeReader
+from rulebook_ralph.agents.program import missing, words
+from rulebook_ralph.agents.supervised import run_agent, version_of
+from rulebook_ralph.core.evidence import AgentResult
+from rulebook_ralph.supervisor import Command
+
+_INSTALL = "install it with: npm install -g @anthropic-ai/claude-code, or set tools.executors[].command"
+
+_PERMISSIONS: dict[str, tuple[str, ...]] = {
+    "full": ("--dangerously-skip-permissions",),
+    "edit": ("--permission-mode", "acceptEdits"),
+    "ask": (),
+}
+
+
+class Claude:
+    """The prompt goes to stdin. `settings.args` come last, so they can overrule."""
+
+    def __init__(self, settings: AgentSettings, environment: Mapping[str, str]) -> None:
+        self.name = settings.id
+        self._settings = settings
+        self._environment = dict(environment)
+        self._program = words(settings.command, agent=settings.id) or ("claude",)
+
+    def probe(self) -> Probe:
+        problem = missing(self._program[0], self._environment)
+        if problem:
+            return Probe(installed=False, problem=f"agent {self.name}: {problem}; {_INSTALL}")
+        version, problem = version_of(self._program, self._environment)
+        if problem:
+            return Probe(installed=False, problem=f"agent {self.name}: {problem}; {_INSTALL}")
+        return Probe(installed=True, version=version.removesuffix(" (Claude Code)"))
+
+    def run(self, assignment: Assignment) -> AgentResult:
+        command = Command(
+            self.argv(),
+            assignment.workspace,
+            _allowed_as_root(assignment.environment, self._settings.permissions),
+            stdin=assignment.prompt.encode("utf-8", "replace"),
+        )
+        return run_agent(self.name, command, assignment, ClaudeReader)
+
+    def argv(self) -> tuple[str, ...]:
+        settings = self._settings
+        model = ("--model", settings.model) if settings.model else ()
+        permissions = _PERMISSIONS.get(settings.permissions, ())
+        return (
+            *self._program,
+            *("-p", "--output-format", "stream-json", "--verbose"),
+            *permissions,
+            *model,
+            *settings.args,
+        )
+
+
+def _allowed_as_root(environment: Mapping[str, str], permissions: str) -> dict[str, str]:
+    """claude refuses to skip permissions as root unless it is told that it is in a sandbox (agents.md)."""
+    if permissions == "full" and os.geteuid() == 0:
+        return {"IS_SANDBOX": "1", **environment}
+    return dict(environment)

@@ -1,0 +1,135 @@
+"""Which kind of failure an error of claude's is: by its structured fields, then by the error's own text. Pure.
+
+Text is looked at only where claude itself reports an error; never tool output, never what the model wrote.
+"""
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+from rulebook_ralph.agents.stream import items, table, text
+from rulebook_ralph.agents.transcript import fault
+from rulebook_ralph.core.evidence import AgentFault, ErrorKind
+
+_BY_SUBTYPE: dict[str, ErrorKind] = {"error_max_turns": "max-turns", "error_max_budget_usd": "max-budget"}
+
+_BY_CODE: dict[str, ErrorKind] = {
+    "billing_error": "billing",
+    "authentication_failed": "authentication",
+    "authentication_error": "authentication",
+    "oauth_org_not_allowed": "authentication",
+    "permission_error": "authentication",
+    "request_too_large": "context-too-long",
+    "rate_limit": "rate-limit",
+    "rate_limit_error": "rate-limit",
+    "overloaded": "overloaded",
+    "overloaded_error": "overloaded",
+    "server_error": "overloaded",
+    "api_error": "overloaded",
+    "timeout_error": "network",
+}
+
+_BY_STATUS: dict[int, ErrorKind] = {
+    401: "authentication",
+    402: "billing",
+    403: "authentication",
+    413: "context-too-long",
+    429: "rate-limit",
+    529: "overloaded",
+}
+
+_USAGE_LIMIT = re.compile(
+    r"hit your (?:[\w-]+ ){0,3}limit|usage limit reached|(?:session|weekly|5-hour|opus|sonnet) limit reached",
+    re.IGNORECASE,
+)
+_EPOCH = re.compile(r"limit reached\|(\d{9,13})\b")
+
+_BY_TEXT: tuple[tuple[re.Pattern[str], ErrorKind], ...] = (
+    (_USAGE_LIMIT, "usage-limit"),
+    (re.compile(r"credit balance|billing|payment required", re.IGNORECASE), "billing"),
+    (re.compile(r"prompt is too long|context (?:window|length)|request too large", re.IGNORECASE), "context-too-long"),
+    (
+        re.compile(r"/login|api key|not logged in|authenticat|oauth token|\b401\b", re.IGNORECASE),
+        "authentication",
+    ),
+    (re.compile(r"overloaded", re.IGNORECASE), "overloaded"),
+    (
+        re.compile(
+            r"connection|unable to connect|ECONN|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|fetch failed|network|socket|timed out"
+            r"|JSON Parse error",
+            re.IGNORECASE,
+        ),
+        "network",
+    ),
+)
+
+
+def result_fault(event: dict[str, Any], *, code: str, limit: "RejectedLimit | None") -> AgentFault:
+    """Why a terminal event is an error. `code` is that of the last message claude made up for an error."""
+    message = text(event.get("result")) or "; ".join(filter(None, map(text, items(event.get("errors")))))
+    kind = _kind(event, message, code)
+    if kind == "rate-limit" and limit:
+        kind = "usage-limit"
+    resets_at = _stated_reset(message) or (limit.resets_at if limit else None)
+    return fault(kind, message or f"claude ended with {text(event.get('subtype')) or 'an error'}", resets_at=resets_at)
+
+
+def retry_fault(event: dict[str, Any]) -> AgentFault:
+    """What claude is trying again because of, from its `api_retry` event."""
+    code, status = text(event.get("error")), event.get("error_status")
+    kind = _of_status(status) or _BY_CODE.get(code) or "network"
+    answer = f"HTTP {status}" if isinstance(status, int) else "no answer"
+    return fault(kind, f"claude was still retrying: {answer}" + (f" ({code})" if code and code != "unknown" else ""))
+
+
+class RejectedLimit:
+    """A usage limit that claude was refused for, and when it ends (ISO time in UTC), where stated."""
+
+    def __init__(self, resets_at: str | None) -> None:
+        self.resets_at = resets_at
+
+
+def rejected_limit(event: dict[str, Any]) -> RejectedLimit | None:
+    """The limit a `rate_limit_event` tells of, if the request was refused for it and nothing else paid for it."""
+    info = table(event.get("rate_limit_info"))
+    if info.get("status") != "rejected" or info.get("isUsingOverage") is True:
+        return None
+    return RejectedLimit(iso_time(info.get("resetsAt")))
+
+
+def iso_time(epoch: object) -> str | None:
+    """Seconds (or milliseconds) since 1970 as an ISO time in UTC; None for anything that is none."""
+    if isinstance(epoch, bool) or not isinstance(epoch, int | float):
+        return None
+    try:
+        seconds = epoch / 1000 if epoch > 1e11 else epoch  # noqa: PLR2004 - in seconds, the year 5138
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _kind(event: dict[str, Any], message: str, code: str) -> ErrorKind:
+    by_subtype = _BY_SUBTYPE.get(text(event.get("subtype")))
+    if by_subtype:
+        return by_subtype
+    plain = message.replace("\u2019", "'")
+    by_field = _BY_CODE.get(code) or _of_status(event.get("api_error_status"))
+    by_field = by_field or _BY_CODE.get(text(event.get("api_error_type")))
+    if by_field == "rate-limit" and _USAGE_LIMIT.search(plain):
+        return "usage-limit"
+    if by_field:
+        return by_field
+    return next((kind for pattern, kind in _BY_TEXT if pattern.search(plain)), "unknown")
+
+
+def _of_status(status: object) -> ErrorKind | None:
+    if not isinstance(status, int) or isinstance(status, bool):
+        return None
+    if 500 <= status < 600:  # noqa: PLR2004 - HTTP
+        return "overloaded"
+    return _BY_STATUS.get(status)
+
+
+def _stated_reset(message: str) -> str | None:
+    found = _EPOCH.search(message)
+    return iso_time(int(found[1])) if found else None

@@ -1,0 +1,188 @@
+"""claude's `stream-json` events (agents.md), read line by line into a transcript."""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from rulebook_ralph.agents.claude_faults import RejectedLimit, rejected_limit, result_fault, retry_fault
+from rulebook_ralph.agents.stream import count, decode_event, dollars, first_line, items, table, text, tool_result
+from rulebook_ralph.agents.supervised import Report
+from rulebook_ralph.agents.transcript import MAX_TOOL_RESULTS, Transcript
+from rulebook_ralph.core.events import AgentActivity
+from rulebook_ralph.core.evidence import AgentFault, ToolResult, Usage
+from rulebook_ralph.core.streams import LineSplitter
+
+_MAX_DENIALS = 50
+_MAX_ID = 100
+_DETAILS = ("command", "file_path", "notebook_path", "path", "pattern", "url", "query", "description", "prompt")
+
+
+class ClaudeReader:
+    """Keeps what the end of the run needs and no more: the last results of tools, the running sums, the last event."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._lines = LineSplitter(self._line)
+        self._result: dict[str, Any] | None = None
+        self._open_tools: dict[str, tuple[str, str]] = {}
+        self._tool_results: deque[ToolResult] = deque(maxlen=MAX_TOOL_RESULTS)
+        self._session_id = ""
+        self._limit: RejectedLimit | None = None
+        self._retry: AgentFault | None = None
+        self._error_code = ""
+        self._usage = _RunningUsage()
+
+    def feed(self, block: bytes) -> None:
+        self._lines.feed(block)
+
+    def close(self) -> Transcript:
+        self._lines.close()
+        unanswered = [tool_result(name, command, success=None) for name, command in self._open_tools.values()]
+        results = (*self._tool_results, *unanswered)[-MAX_TOOL_RESULTS:]
+        result = self._result
+        if result is None:
+            return Transcript(
+                tool_results=results, usage=self._usage.total(), session_id=self._session_id, fault=self._retry
+            )
+        succeeded = result.get("subtype") == "success" and result.get("is_error") is False
+        return Transcript(
+            succeeded=succeeded,
+            final_text=text(result.get("result")),
+            tool_results=results,
+            usage=_reported_usage(result),
+            cost_usd=dollars(result.get("total_cost_usd")),
+            session_id=self._session_id,
+            fault=None if succeeded else result_fault(result, code=self._error_code, limit=self._limit),
+            permission_denials=_denials(result),
+        )
+
+    def _line(self, line: bytes) -> None:
+        event = decode_event(line)
+        if event is None:
+            return
+        self._session_id = text(event.get("session_id"))[:_MAX_ID] or self._session_id
+        kind = event.get("type")
+        if kind == "assistant":
+            self._assistant(event)
+        elif kind == "user":
+            self._user(event)
+        elif kind == "result":
+            self._result = event
+        elif kind == "rate_limit_event":
+            self._limit = rejected_limit(event)
+        elif kind == "system" and event.get("subtype") == "api_retry":
+            self._retry = retry_fault(event)
+            attempt, most = count(event.get("attempt")), count(event.get("max_retries"))
+            self._report(AgentActivity("retry", f"retry {attempt} of {most}", self._retry.message))
+
+    def _assistant(self, event: dict[str, Any]) -> None:
+        message = table(event.get("message"))
+        if not event.get("parent_tool_use_id"):
+            self._result = None  # a further turn has begun; only its own end counts
+            self._error_code = text(event.get("error"))
+        if not event.get("error"):
+            self._retry = None
+        self._usage.add(message)
+        for block in map(table, items(message.get("content"))):
+            if block.get("type") == "text":
+                self._say("text", text(block.get("text")))
+            elif block.get("type") == "tool_use":
+                self._tool_use(block)
+
+    def _tool_use(self, block: dict[str, Any]) -> None:
+        name = text(block.get("name")) or "tool"
+        detail = _detail(block.get("input"))
+        if len(self._open_tools) >= MAX_TOOL_RESULTS:
+            del self._open_tools[next(iter(self._open_tools))]
+        self._open_tools[text(block.get("id"))[:_MAX_ID]] = (name, detail)
+        self._say("tool", name, detail)
+
+    def _user(self, event: dict[str, Any]) -> None:
+        for block in map(table, items(table(event.get("message")).get("content"))):
+            if block.get("type") != "tool_result":
+                continue
+            name, command = self._open_tools.pop(text(block.get("tool_use_id"))[:_MAX_ID], ("tool", ""))
+            output = _plain(block.get("content"))
+            self._tool_results.append(
+                tool_result(name, command, success=block.get("is_error") is not True, output=output)
+            )
+
+    def _say(self, kind: Literal["text", "tool"], said: str, detail: str = "") -> None:
+        line = first_line(said)
+        if line:
+            self._report(AgentActivity(kind, line, first_line(detail)))
+
+
+class _RunningUsage:
+    """Tokens summed over the messages so far, for a run that does not get to report its own sum.
+
+    A message comes in several events, each with its usage up to there.
+    """
+
+    def __init__(self) -> None:
+        self._total = Usage()
+        self._last = Usage()
+        self._last_id = ""
+
+    def add(self, message: dict[str, Any]) -> None:
+        message_id = text(message.get("id"))
+        if message_id != self._last_id:
+            self._total = self.total()
+            self._last_id = message_id
+        self._last = _usage(table(message.get("usage")))
+
+    def total(self) -> Usage:
+        return _sum((self._total, self._last))
+
+
+def _reported_usage(result: dict[str, Any]) -> Usage:
+    """`modelUsage` counts every model and also runs that a budget stopped, where `usage` can be zero (agents.md)."""
+    models = [table(one) for one in table(result.get("modelUsage")).values()]
+    if not models:
+        return _usage(table(result.get("usage")))
+    return _sum(
+        Usage(
+            input_tokens=count(one.get("inputTokens")),
+            output_tokens=count(one.get("outputTokens")),
+            cache_read_tokens=count(one.get("cacheReadInputTokens")),
+            cache_write_tokens=count(one.get("cacheCreationInputTokens")),
+        )
+        for one in models
+    )
+
+
+def _usage(usage: dict[str, Any]) -> Usage:
+    return Usage(
+        input_tokens=count(usage.get("input_tokens")),
+        output_tokens=count(usage.get("output_tokens")),
+        cache_read_tokens=count(usage.get("cache_read_input_tokens")),
+        cache_write_tokens=count(usage.get("cache_creation_input_tokens")),
+    )
+
+
+def _sum(usages: Iterable[Usage]) -> Usage:
+    counts = [(one.input_tokens, one.output_tokens, one.cache_read_tokens, one.cache_write_tokens) for one in usages]
+    added = [sum(column) for column in zip(*counts, strict=True)]
+    return Usage(input_tokens=added[0], output_tokens=added[1], cache_read_tokens=added[2], cache_write_tokens=added[3])
+
+
+def _denials(result: dict[str, Any]) -> tuple[str, ...]:
+    """The tools that were refused, each with what it was to do, without repeats."""
+    named = (
+        f"{text(one.get('tool_name')) or 'tool'} {first_line(_detail(one.get('tool_input')))}".strip()
+        for one in map(table, items(result.get("permission_denials")))
+    )
+    return tuple(dict.fromkeys(named))[:_MAX_DENIALS]
+
+
+def _detail(tool_input: object) -> str:
+    """What a tool is asked to do: the command or the file."""
+    given = table(tool_input)
+    return next((value for key in _DETAILS if (value := text(given.get(key)))), "")
+
+
+def _plain(content: object) -> str:
+    """A tool's result as text: a string, or a list of blocks of which only text counts."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(filter(None, (text(table(block).get("text")) for block in items(content))))

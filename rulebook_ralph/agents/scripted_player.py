@@ -1,0 +1,166 @@
+"""The program behind the `scripted` agent: plays one attempt from a script, as a real process with real effects.
+
+It is started by its path in an isolated interpreter, so it imports nothing of the package and starts at once. Which
+attempt it plays is told by RALPH_TASK and RALPH_ATTEMPT, the token of its promise by RALPH_PROMISE. A script:
+
+    {"tasks": {"<task id>": [attempt, …]}, "default": attempt}
+
+Beyond the last attempt of a task, the last is played again. An attempt, all of it optional: `steps` (one of STEPS
+each), `final` (text of the final message), `report` (its ralph-report block), `promise` (true, false or a token),
+`exit` (code), `cost` (dollars), `tokens`, `crash` (true: ends without a terminal event).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+TYPE_CHECKING = False  # `typing` would take as long to import as all the rest
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Table = dict[str, Any]
+
+_USAGE_ERROR = 2
+_OUTPUT = 20_000
+
+
+class ScriptError(Exception):
+    """The script is not what it should be; says where."""
+
+
+def main(arguments: list[str]) -> int:
+    sys.stdin.buffer.read()
+    try:
+        attempt = choose(load(arguments), os.environ.get("RALPH_TASK", ""), os.environ.get("RALPH_ATTEMPT", ""))
+        return play(attempt)
+    except (ScriptError, AttributeError, KeyError, TypeError) as error:
+        print(f"the script is not as it should be: {error!r}", file=sys.stderr)  # noqa: T201 - a program of its own
+        return _USAGE_ERROR
+
+
+def load(arguments: list[str]) -> Table:
+    try:
+        path = arguments[0]
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib would double the time to start
+            script = json.load(file)
+    except (IndexError, OSError, ValueError) as error:
+        raise ScriptError(f"cannot read the script {' '.join(arguments)}: {error}") from error
+    if not isinstance(script, dict):
+        raise ScriptError(f"{path}: expected an object with `tasks` and `default`")
+    return script
+
+
+def choose(script: Table, task: str, number: str) -> Table:
+    """The attempt to play, counted from 1."""
+    attempts = script.get("tasks", {}).get(task) or [script.get("default", {})]
+    index = int(number) - 1 if number.isdecimal() else 0
+    attempt = attempts[min(max(index, 0), len(attempts) - 1)]
+    if not isinstance(attempt, dict):
+        raise ScriptError(f"task {task}, attempt {index + 1}: expected an object")
+    return attempt
+
+
+def play(attempt: Table) -> int:
+    for step in attempt.get("steps", []):
+        name = next((name for name in STEPS if name in step), None)
+        if name is None:
+            raise ScriptError(f"unknown step {json.dumps(step)}; known: {', '.join(STEPS)}")
+        STEPS[name](step)
+    if not attempt.get("crash"):
+        tokens = int(attempt.get("tokens", 0))
+        emit(
+            "result",
+            success=True,
+            final_text=final_text(attempt, os.environ.get("RALPH_PROMISE", "")),
+            usage={"input_tokens": tokens - tokens // 10, "output_tokens": tokens // 10},
+            cost=attempt.get("cost"),
+        )
+    return int(attempt.get("exit", 0))
+
+
+def final_text(attempt: Table, token: str) -> str:
+    parts = [attempt.get("final", "")]
+    if "report" in attempt:
+        parts.append(f"```ralph-report\n{json.dumps(attempt['report'], indent=2, ensure_ascii=False)}\n```")
+    promise = attempt.get("promise", False)
+    token = promise if isinstance(promise, str) else token
+    if promise and token:
+        parts.append(f"<promise>{token}</promise>")
+    return "\n\n".join(filter(None, parts))
+
+
+def emit(kind: str, **fields: object) -> None:
+    print(json.dumps({"type": kind, **fields}), flush=True)  # noqa: T201 - a program of its own
+
+
+def using_tool(name: str, key: str, work: Callable[[Table], str]) -> Callable[[Table], None]:
+    """A step that shows as a tool: `work` returns its output, or raises OSError or ValueError where it fails."""
+
+    def step(given: Table) -> None:
+        detail = str(given[key])
+        emit("tool", name=name, detail=detail)
+        try:
+            output, success = work(given), True
+        except (OSError, ValueError) as error:
+            output, success = str(error), False
+        emit("tool_result", name=name, detail=detail, success=success, output=output[-_OUTPUT:])
+
+    return step
+
+
+def write(step: Table) -> str:
+    path = step["write"]
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)  # noqa: PTH103, PTH120
+    with open(path, "w", encoding="utf-8", newline="") as file:  # noqa: PTH123
+        file.write(step.get("content", ""))
+    return f"wrote {path}"
+
+
+def replace(step: Table) -> str:
+    path, old = step["replace"], step["old"]
+    with open(path, encoding="utf-8", newline="") as file:  # noqa: PTH123
+        text = file.read()
+    if old not in text:
+        raise ValueError(f"{path} does not contain {old!r}")
+    return write({"write": path, "content": text.replace(old, step["new"], 1)})
+
+
+def delete(step: Table) -> str:
+    path = step["delete"]
+    if os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114
+        import shutil  # noqa: PLC0415
+
+        shutil.rmtree(path)
+    else:
+        os.remove(path)  # noqa: PTH107
+    return f"deleted {path}"
+
+
+def run(step: Table) -> str:
+    import subprocess  # noqa: PLC0415 - takes as long to import as all the rest
+
+    done = subprocess.run(  # noqa: S602 - the script's own command
+        step["run"], shell=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    output = done.stdout.decode("utf-8", "replace")
+    if done.returncode:
+        raise ValueError(f"{output}exit code {done.returncode}")
+    return output
+
+
+STEPS: dict[str, Callable[[Table], None]] = {
+    "say": lambda step: emit("text", text=step["say"]),
+    "write": using_tool("Write", "write", write),
+    "replace": using_tool("Edit", "replace", replace),
+    "delete": using_tool("Delete", "delete", delete),
+    "run": using_tool("Bash", "run", run),
+    "wait": lambda step: time.sleep(step["wait"]),
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

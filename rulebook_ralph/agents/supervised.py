@@ -1,0 +1,67 @@
+"""How every adapter runs its process: under the supervisor, its stream read as it comes."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from rulebook_ralph.agents.agent import Assignment
+from rulebook_ralph.agents.transcript import Reader, conclude
+from rulebook_ralph.core.events import AgentActivity
+from rulebook_ralph.core.evidence import AgentResult
+from rulebook_ralph.core.streams import HeadTail
+from rulebook_ralph.supervisor import Command, Limits, run
+
+Report = Callable[[AgentActivity], None]
+
+_OUTPUT_HEAD = 8_000
+_OUTPUT_TAIL = 24_000
+_VERSION_TIMEOUT = 10.0
+
+
+def run_agent(
+    name: str, command: Command, assignment: Assignment, make_reader: Callable[[Report], Reader]
+) -> AgentResult:
+    """Run the command to its end and say what came of it. `make_reader` is given where to report activity."""
+    reader = make_reader(_quiet(assignment.report))
+    kept = HeadTail(head=_OUTPUT_HEAD, tail=_OUTPUT_TAIL)
+
+    def take(block: bytes) -> None:
+        kept.feed(block)
+        reader.feed(block)
+
+    ended = run(
+        command,
+        limits=Limits(wall_time=assignment.limits.wall_time, idle_time=assignment.limits.idle_time),
+        on_output=take,
+        output_file=assignment.output_file,
+        cancelled=assignment.cancelled,
+    )
+    output = kept.text()
+    if ended.stderr_tail:
+        output = f"{output.rstrip()}\n--- stderr ---\n{ended.stderr_tail}".lstrip()
+    return conclude(name, ended, reader.close(), output=output)
+
+
+def version_of(argv: tuple[str, ...], environment: dict[str, str]) -> tuple[str, str]:
+    """The first line that `argv --version` prints, and what is wrong with it: one of the two is empty."""
+    kept = HeadTail(head=200, tail=0)
+    command = Command((*argv, "--version"), Path("/"), environment)
+    ended = run(command, limits=Limits(wall_time=_VERSION_TIMEOUT), on_output=kept.feed)
+    if ended.failure:
+        return "", ended.failure.message
+    if ended.killed_by:
+        return "", f"`{argv[0]} --version` gave no answer in {_VERSION_TIMEOUT:.0f} s"
+    if ended.exit_code != 0:
+        said = next(iter(ended.stderr_tail.strip().splitlines()), "")
+        return "", f"`{argv[0]} --version` ended with exit code {ended.exit_code}" + (f": {said}" if said else "")
+    return next(iter(kept.text().splitlines()), "").strip(), ""
+
+
+def _quiet(report: Report) -> Report:
+    """What is shown of an agent must never end it."""
+
+    def reporting(activity: AgentActivity) -> None:
+        with suppress(Exception):
+            report(activity)
+
+    return reporting

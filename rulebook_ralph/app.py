@@ -1,0 +1,32 @@
+"""The surroundings of a command, made once at the edge: environment, folders, streams, clock."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from rulebook_ralph.clock import Clock
+from rulebook_ralph.console import Console, open_console
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """What commands get instead of looking around for themselves."""
+
+    environment: Mapping[str, str]
+    cwd: Path
+    home: Path
+    stdout: TextIO
+    stderr: TextIO
+    clock: Clock
+
+    def console(self, *, quiet: bool = False, json: bool = False) -> Console:
+        """The console for a command that shows something."""
+        return open_console(
+            self.stdout, self.stderr, environment=self.environment, now=self.clock.now, quiet=quiet, json=json
+        )
+
+    def error(self, text: str) -> None:
+        """One line on stderr."""
+        with self.console() as console:
+            console.error(text)

@@ -1,0 +1,129 @@
+"""The command line: which commands there are, and the one boundary where errors become a line and an exit code.
+
+Each command is a module of `rulebook_ralph.commands`, imported when it is called.
+"""
+
+import importlib
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from rulebook_ralph import __version__
+from rulebook_ralph.app import App
+from rulebook_ralph.clock import Clock
+from rulebook_ralph.errors import ExitCode, RalphError
+
+COMMANDS: dict[str, str] = {
+    "demo": "See it work: a small project, a scripted agent, no key, no network",
+    "init": "Turn a task folder into .rulebook-ralph/ and find the project's gates",
+    "run": "Work on the tasks until all is proven done or a limit ends it",
+    "resume": "Go on after a stop, ^C or a crash",
+    "status": "Where the tasks stand",
+    "history": "The iterations so far",
+    "show": "One iteration: verdict, gates, prompt, output, diff",
+    "validate": "Every problem of the state and configuration files",
+    "completion": "Shell completion for bash, zsh or fish",
+}
+
+
+class Commands(click.Group):
+    """Lists commands without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"rulebook_ralph.commands.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            import difflib  # noqa: PLC0415 - only for a misspelt command
+
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            ctx.fail(f"no such command '{args[0]}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="'ralph COMMAND --help' says more of each. Start with: ralph demo",
+)
+@click.version_option(__version__, prog_name="ralph")
+def root() -> None:
+    """Ralph gives a repository's tasks to a coding agent, one at a time with fresh context, checks each result itself,
+    and commits what holds.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """The console script; ends the process with the exit code of DESIGN.md."""
+    app = App(
+        environment=dict(os.environ),
+        cwd=Path.cwd() if _cwd_exists() else Path("/"),
+        home=Path(os.environ.get("HOME") or os.path.expanduser("~")),
+        stdout=sys.stdout,
+        stderr=sys.stderr,
+        clock=Clock(now=lambda: datetime.now(UTC).astimezone(), monotonic=time.monotonic),
+    )
+    sys.exit(run(app, arguments))
+
+
+def run(app: App, arguments: Sequence[str] | None = None) -> int:
+    """Run a command in the given surroundings; returns the exit code."""
+    try:
+        result = root.main(args=arguments, prog_name="ralph", standalone_mode=False, obj=app)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.Abort:
+        return ExitCode.INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.INVALID
+    except RalphError as error:
+        app.error(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the boundary: a traceback belongs in a file, not on the screen
+        app.error(_unexpected(error))
+        return ExitCode.UNEXPECTED
+    return int(result) if isinstance(result, int) else ExitCode.OK
+
+
+def _unexpected(error: Exception) -> str:
+    import traceback  # noqa: PLC0415 - only for a fault of Ralph's own
+
+    text = "".join(traceback.format_exception(error))
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="ralph-", suffix=".log", delete=False) as file:
+            file.write(text)
+        where = f"details: {file.name}"
+    except OSError:
+        where = text
+    return f"unexpected error ({type(error).__name__}: {str(error)[:200]}); the state is safe; {where}"
+
+
+def _cwd_exists() -> bool:
+    try:
+        os.getcwd()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,64 @@
+"""`ralph history`: the iterations so far, one line each."""
+
+import click
+
+from rulebook_ralph.app import App
+from rulebook_ralph.commands.projects import state_folder
+from rulebook_ralph.core import amounts
+from rulebook_ralph.core.evidence import Iteration
+from rulebook_ralph.state import history
+
+
+@click.command()
+@click.option("--task", metavar="ID", help="Only the iterations of this task.")
+@click.option("--limit", "-n", type=click.IntRange(min=1), default=20, show_default=True, help="The newest N.")
+@click.option("--json", is_flag=True, help="Print one JSON object.")
+@click.pass_obj
+def command(app: App, *, task: str | None, limit: int, json: bool) -> int:
+    """The iterations so far, the newest last."""
+    folder = state_folder(app)
+    shown: list[Iteration] = []
+    for number in reversed(history.numbers(folder)):
+        record = history.read(folder, number)
+        if task is None or record.task_id == task:
+            shown.append(record)
+        if len(shown) == limit:
+            break
+    shown.reverse()
+    with app.console(json=json) as console:
+        if json:
+            console.json({"iterations": [_brief(record) for record in shown]})
+        elif shown:
+            console.table(("#", "task", "attempt", "result", "time", "cost", "why"), map(_row, shown))
+        else:
+            console.line("no iterations yet; 'ralph run' starts")
+    return 0
+
+
+def _row(record: Iteration) -> tuple[str, ...]:
+    return (
+        str(record.iteration_number),
+        record.task_id,
+        str(record.attempt),
+        record.completion_status or record.phase,
+        amounts.duration(record.duration_ms / 1000),
+        "" if record.cost_usd is None else amounts.money(record.cost_usd),
+        record.verdict.reason if record.verdict and record.completion_status != "completed" else (record.commit or "")[:10],
+    )
+
+
+def _brief(record: Iteration) -> dict[str, object]:
+    return {
+        "iterationNumber": record.iteration_number,
+        "taskId": record.task_id,
+        "stage": record.stage,
+        "attempt": record.attempt,
+        "phase": record.phase,
+        "completionStatus": record.completion_status,
+        "reason": record.verdict.reason if record.verdict else None,
+        "startedAt": record.started_at,
+        "endedAt": record.ended_at,
+        "commit": record.commit,
+        "costUsd": record.cost_usd,
+        "durationMs": record.duration_ms,
+    }

@@ -1,0 +1,144 @@
+"""`ralph run`: work on the tasks until all is proven done or a stated limit ends it."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+import click
+
+from rulebook_ralph.agents import registry
+from rulebook_ralph.agents.agent import Agent, AgentSettings
+from rulebook_ralph.app import App
+from rulebook_ralph.cancellation import Cancellation
+from rulebook_ralph.commands.durations import Duration
+from rulebook_ralph.commands.projects import open_project
+from rulebook_ralph.core.settings import Config
+from rulebook_ralph.loop import rehearsal, summary
+from rulebook_ralph.loop.manager import Manager, RunOptions
+from rulebook_ralph.loop.project import Project
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options that `run` and `resume` have in common."""
+
+    agent: str | None
+    tasks: tuple[str, ...]
+    max_iterations: int | None
+    max_wall_time: float | None
+    dry_run: bool
+    json: bool
+    quiet: bool
+    trust_agent: bool
+    retry_blocked: bool
+    strict: bool
+
+
+def options(*, retry_blocked: bool) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """The options of `run` and `resume`; they differ in whether blocked tasks are tried again."""
+    given = (
+        click.option("--agent", metavar="ID", help="The agent to use (defaults.executor)."),
+        click.option("--task", "tasks", metavar="ID", multiple=True, help="Only this task; may be given again."),
+        click.option("--max-iterations", type=click.IntRange(min=1), metavar="N", help="End after N iterations."),
+        click.option("--max-wall-time", type=Duration(), metavar="TIME", help="End after TIME: 90s, 45m or 8h."),
+        click.option("--dry-run", is_flag=True, help="Print the plan and the first prompt; touch nothing."),
+        click.option("--json", is_flag=True, help="Print one JSON object at the end; the rest goes to stderr."),
+        click.option("--quiet", "-q", is_flag=True, help="Only iteration ends, warnings and the end."),
+        click.option("--trust-agent", is_flag=True, help="Go without any gate: believe the agent's word."),
+        click.option(
+            "--retry-blocked/--no-retry-blocked",
+            default=retry_blocked,
+            show_default=True,
+            help="Try blocked tasks once more, after the pending ones.",
+        ),
+        click.option("--strict", is_flag=True, help="Refuse to start while a gate is red on the base."),
+    )
+
+    def decorate(function: Callable[..., int]) -> Callable[..., int]:
+        for option in reversed(given):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+@click.command()
+@options(retry_blocked=True)
+@click.pass_obj
+def command(app: App, /, **given: object) -> int:
+    """Work on the tasks of .rulebook-ralph/prd.json until all is proven done or a limit ends it.
+
+    Ends with 0 when all is complete, 3 with blocked tasks, 4 at a limit, 5 when the agent cannot work, 130 after ^C.
+    """
+    return start(app, Asked(**given), command="run")  # type: ignore[arg-type]  # click gives what `options` names
+
+
+def start(app: App, asked: Asked, *, command: str) -> int:
+    """Run or rehearse; returns the exit code. Raises RalphError."""
+    limits = {"maxRunWallTime": asked.max_wall_time, "maxIterations": asked.max_iterations}
+    project = open_project(app, overrides={"limits": limits, "defaults": {"executor": asked.agent}}, command=command)
+    agent = _agent(project)
+    options = RunOptions(
+        command=command,
+        only=asked.tasks,
+        max_iterations=asked.max_iterations,
+        retry_blocked=asked.retry_blocked,
+        strict=asked.strict,
+        trust_agent=asked.trust_agent,
+    )
+    with app.console(quiet=asked.quiet, json=asked.json) as console:
+        if asked.dry_run:
+            plan = rehearsal.rehearse(project, agent.name, options)
+            if asked.json:
+                console.json(rehearsal.as_json(plan))
+            else:
+                console.verbatim(rehearsal.as_text(plan))
+            return 0
+        with interruptible() as cancelled:
+            manager = Manager(project, agent, options, report=console.report, clock=app.clock, cancelled=cancelled)
+            ended = manager.run()
+        if asked.json:
+            console.json(summary.as_json(ended))
+        return summary.exit_code(ended)
+
+
+@contextmanager
+def interruptible() -> Iterator[Cancellation]:
+    """^C (or SIGTERM) once asks to end after cleaning up; twice ends at once."""
+    cancelled = Cancellation()
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        if cancelled.is_set():
+            raise KeyboardInterrupt
+        cancelled.set()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield cancelled
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _agent(project: Project) -> Agent:
+    return registry.create(_settings(project.config), project.environment)
+
+
+def _settings(config: Config) -> AgentSettings:
+    """The configured executor of that id, else the built-in agent of that name."""
+    wanted = config.defaults.executor
+    for executor in config.tools.executors:
+        if executor.id == wanted:
+            return AgentSettings(
+                id=executor.id,
+                type=executor.type,
+                command=executor.command,
+                args=executor.args,
+                env=executor.env,
+                model=executor.model,
+                permissions=executor.permissions,
+                prompt_via=executor.prompt_via,
+            )
+    return AgentSettings(id=wanted, type=wanted)

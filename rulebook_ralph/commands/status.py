@@ -1,0 +1,108 @@
+"""`ralph status`: where the tasks stand. Reads one file and lists one folder; made to be quick."""
+
+import click
+
+from rulebook_ralph.app import App
+from rulebook_ralph.commands.projects import state_folder
+from rulebook_ralph.console import Console
+from rulebook_ralph.core import amounts
+from rulebook_ralph.core.model import Prd, Task
+from rulebook_ralph.state import codec, history, lock, store
+from rulebook_ralph.state.lock import Holder
+from rulebook_ralph.state.store import StateFolder
+
+_ROWS = 40
+
+
+@click.command()
+@click.option("--all", "everything", is_flag=True, help="List every task, however many.")
+@click.option("--json", is_flag=True, help="Print one JSON object.")
+@click.pass_obj
+def command(app: App, *, everything: bool, json: bool) -> int:
+    """Where the tasks stand, what they cost so far, and whether a run goes on."""
+    folder = state_folder(app)
+    prd = codec.decode_prd_quick(store.read_prd_bytes(folder), name=str(folder.prd))
+    running = _holder(folder)
+    with app.console(json=json) as console:
+        if json:
+            console.json(_as_json(prd, running, folder))
+        else:
+            _tell(console, prd, running, everything=everything)
+    return 0
+
+
+def _holder(folder: StateFolder) -> Holder | None:
+    """Who runs on the project; the lock lies in the git folder, which is found without starting git."""
+    git = folder.root / ".git"
+    if git.is_file():
+        git = folder.root / git.read_text("utf-8").removeprefix("gitdir:").strip()
+    return lock.holder(git / "ralph" / "lock")
+
+
+def _tell(console: Console, prd: Prd, running: Holder | None, *, everything: bool) -> None:
+    counts = {status: 0 for status in ("completed", "in_iteration", "pending", "blocked")}
+    for task in prd.tasks:
+        counts[task.status] += 1
+    console.line(f"{prd.project}: {counts['completed']} of {len(prd.tasks)} tasks completed")
+    console.line("  " + ", ".join(f"{count} {status}" for status, count in counts.items() if status != "completed"))
+    totals = prd.totals
+    console.line(
+        f"  {totals.iterations} iterations, {amounts.money(totals.cost_usd)}, {amounts.tokens(totals.tokens)}"
+    )
+    if running is not None:
+        console.line(f"  running: process {running.pid} ('ralph {running.command}', since {running.since})")
+    shown = prd.tasks if everything or len(prd.tasks) <= _ROWS else _most_telling(prd.tasks)
+    console.line("")
+    console.table(("status", "task", "title", "attempts", "why"), map(_row, shown))
+    if len(shown) < len(prd.tasks):
+        console.line(f"… {len(prd.tasks) - len(shown)} more; --all lists them")
+
+
+def _most_telling(tasks: tuple[Task, ...]) -> tuple[Task, ...]:
+    """Of many tasks: those at work, the blocked ones, the next pending and the last completed, in file order."""
+    by_status: dict[str, list[int]] = {}
+    for index, task in enumerate(tasks):
+        by_status.setdefault(task.status, []).append(index)
+    chosen = by_status.get("in_iteration", [])[:5] + by_status.get("blocked", [])[:15]
+    chosen += by_status.get("pending", [])[:10] + by_status.get("completed", [])[-10:]
+    return tuple(tasks[index] for index in sorted(chosen))
+
+
+def _row(task: Task) -> tuple[str, ...]:
+    return (
+        task.status,
+        task.id,
+        task.title,
+        str(sum(task.attempts.values()) or ""),
+        task.blocked_reason or "",
+    )
+
+
+def _as_json(prd: Prd, running: Holder | None, folder: StateFolder) -> dict[str, object]:
+    """What other systems keep in files of their own: `taskIndex` is the task at work, or the next, from 0."""
+    numbers = history.numbers(folder)
+    at_work = next((index for index, task in enumerate(prd.tasks) if task.status == "in_iteration"), None)
+    following = next((index for index, task in enumerate(prd.tasks) if task.status == "pending"), None)
+    return {
+        "project": prd.project,
+        "branch": prd.branch or f"ralph/{prd.project}",
+        "phase": "execution" if running else "idle",
+        "taskIndex": at_work if at_work is not None else following,
+        "totalTasks": len(prd.tasks),
+        "completed": sum(task.status == "completed" for task in prd.tasks),
+        "blocked": sum(task.status == "blocked" for task in prd.tasks),
+        "iterationNumber": numbers[-1] if numbers else 0,
+        "totals": prd.totals,
+        "running": running,
+        "tasks": [
+            {
+                "id": task.id,
+                "title": task.title,
+                "status": task.status,
+                "attempts": task.attempts,
+                "blockedReason": task.blocked_reason,
+                "costUsd": task.cost_usd,
+            }
+            for task in prd.tasks
+        ],
+    }

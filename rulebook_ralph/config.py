@@ -1,0 +1,88 @@
+"""The configuration of a project: built-in values, the user's file, the project's file, RALPH_* variables, flags."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rulebook_ralph.config_layers import Layer, environment_layers, file_layer, merged, problems_in_file, value_layer
+from rulebook_ralph.config_template import commented_config
+from rulebook_ralph.core.model import STATE_FOLDER
+from rulebook_ralph.core.problem import Problem
+from rulebook_ralph.core.settings import Config
+
+CONFIG_NAME = "config.yaml"
+PROJECT_CONFIG = f"{STATE_FOLDER}/{CONFIG_NAME}"
+COMMAND_LINE = "command line"
+
+__all__ = ["LoadedConfig", "commented_config", "load", "load_with_origins", "project_problems", "user_config"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedConfig:
+    """A configuration, where each of its leaves (`limits.maxCostUsd`) was set, and the files that were read."""
+
+    config: Config
+    origins: Mapping[str, str]
+    files: tuple[Path, ...]
+
+
+def load(
+    root: Path | None,
+    *,
+    environment: Mapping[str, str],
+    home: Path,
+    overrides: Mapping[str, object] | None = None,
+) -> Config:
+    """The configuration of the project at `root`, or outside of any.
+
+    `overrides` are nested like the file, keys in either case; a None in them counts as not given. Raises RalphError.
+    """
+    return load_with_origins(root, environment=environment, home=home, overrides=overrides).config
+
+
+def load_with_origins(
+    root: Path | None,
+    *,
+    environment: Mapping[str, str],
+    home: Path,
+    overrides: Mapping[str, object] | None = None,
+) -> LoadedConfig:
+    """Like `load`, with the origin of every value."""
+    candidates = [(user_config(environment, home), "")]
+    if root is not None:
+        candidates.append((root / STATE_FOLDER / CONFIG_NAME, PROJECT_CONFIG))
+    layers: list[Layer] = []
+    files: list[Path] = []
+    for file, shown_as in candidates:
+        if layer := file_layer(file, shown_as or str(file)):
+            layers.append(layer)
+            files.append(file)
+    layers += environment_layers(environment)
+    if given := _given(overrides or {}):
+        layers.append(value_layer(given, COMMAND_LINE))
+    config, origins = merged(layers)
+    return LoadedConfig(config, origins, tuple(files))
+
+
+def project_problems(root: Path) -> tuple[Problem, ...]:
+    """Everything wrong with the project's config.yaml; nothing where there is none."""
+    return problems_in_file(root / STATE_FOLDER / CONFIG_NAME, PROJECT_CONFIG)
+
+
+def user_config(environment: Mapping[str, str], home: Path) -> Path:
+    """Where the user's own file is; a relative XDG_CONFIG_HOME is ignored, as its specification asks."""
+    configured = Path(environment.get("XDG_CONFIG_HOME", ""))
+    base = configured if configured.is_absolute() else home / ".config"
+    return base / "rulebook-ralph" / CONFIG_NAME
+
+
+def _given(overrides: Mapping[str, object]) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for key, value in overrides.items():
+        if isinstance(value, Mapping):
+            if inner := _given(value):
+                given[key] = inner
+        elif value is not None:
+            given[key] = value
+    return given

@@ -1,0 +1,171 @@
+"""Layers of configuration laid over each other: maps merge, lists replace, `+key` adds; who set a value is kept."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rulebook_ralph.config_rules import Tree, camel, checked, content_faults
+from rulebook_ralph.config_yaml import Document, NotReadableError, read_yaml
+from rulebook_ralph.core.problem import Fault, JsonPath, Problem, dotted
+from rulebook_ralph.core.refusal import fields_of, item_type, struct_in
+from rulebook_ralph.core.settings import Config
+from rulebook_ralph.errors import RalphError
+
+BUILT_IN = "built-in"
+ENVIRONMENT_PREFIX = "RALPH_"
+
+Leaves = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One source of settings in its one form; `origin` says where a value of it comes from."""
+
+    tree: Tree
+    source: str
+    lines: Mapping[JsonPath, int]
+
+    def origin(self, path: JsonPath) -> str:
+        line = line_near(self.lines, path)
+        return self.source if line is None else f"{self.source}:{line}"
+
+
+def file_layer(file: Path, shown_as: str) -> Layer | None:
+    """The layer in a config file; None where there is no file. Raises RalphError with file, line, key and fault."""
+    document = _document(file, shown_as)
+    if isinstance(document, tuple):
+        raise RalphError(told(document))
+    if document is None:
+        return None
+    result = checked(document.value)
+    if result.faults:
+        raise RalphError(told(_problems(result.faults, shown_as, document.lines)))
+    return Layer(result.tree, shown_as, document.lines)
+
+
+def problems_in_file(file: Path, shown_as: str) -> tuple[Problem, ...]:
+    """Everything wrong with a config file; nothing where there is none."""
+    document = _document(file, shown_as)
+    if document is None or isinstance(document, tuple):
+        return document or ()
+    return _problems(checked(document.value).faults, shown_as, document.lines)
+
+
+def value_layer(values: Mapping[str, object], source: str) -> Layer:
+    """The layer of nested values. Raises RalphError that names `source`, key and fault."""
+    result = checked(values)
+    if result.faults:
+        raise RalphError(told(_problems(result.faults, source, {})))
+    return Layer(result.tree, source, {})
+
+
+def environment_layers(environment: Mapping[str, str]) -> list[Layer]:
+    """A layer for each variable that sets a key, in alphabetical order; other RALPH_* variables are left alone."""
+    sections = {field.encode_name: field.type for field in fields_of(Config)}
+    layers = []
+    for name in sorted(environment):
+        keys = [camel(part.lower()) for part in name.removeprefix(ENVIRONMENT_PREFIX).split("__")]
+        if name.startswith(ENVIRONMENT_PREFIX) and keys[0] in sections:
+            layers.append(value_layer(_nested(keys, environment[name], sections[keys[0]], name), name))
+    return layers
+
+
+def merged(layers: Iterable[Layer]) -> tuple[Config, dict[str, str]]:
+    """The configuration of all layers, later ones winning, and the origin of every leaf by its dotted path."""
+    tree: Tree = {}
+    origins = _built_in(Config, ())
+    last = BUILT_IN
+    for layer in layers:
+        _lay(tree, layer.tree, (), layer, origins)
+        last = layer.source
+    if faults := tuple(content_faults(tree)):
+        raise RalphError(told(_problems(faults, f"{last}, together with the settings before it", {})))
+    return msgspec.convert(tree, Config), origins
+
+
+def told(problems: tuple[Problem, ...]) -> str:
+    """The first problem in one line, and how many there are besides."""
+    more = f" (and {len(problems) - 1} more: ralph validate)" if len(problems) > 1 else ""
+    return f"{problems[0]}{more}"
+
+
+def line_near(lines: Mapping[JsonPath, int], path: JsonPath) -> int | None:
+    """The line of the value, or of the nearest one around it."""
+    return next((lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in lines), None)
+
+
+def _document(file: Path, shown_as: str) -> Document | tuple[Problem, ...] | None:
+    try:
+        return read_yaml(file.read_bytes().decode("utf-8-sig"))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return (Problem(shown_as, None, "", f"cannot be read: {error.strerror or error}"),)
+    except UnicodeDecodeError:
+        return (Problem(shown_as, None, "", "is not UTF-8 text"),)
+    except NotReadableError as error:
+        where = shown_as if error.column is None else f"{shown_as}:{error.line}:{error.column}"
+        return (Problem(where, None, dotted("", error.fault.path).lstrip("."), error.fault.message),)
+
+
+def _problems(faults: Iterable[Fault], shown_as: str, lines: Mapping[JsonPath, int]) -> tuple[Problem, ...]:
+    return tuple(
+        Problem(shown_as, line_near(lines, fault.path), dotted("", fault.path).lstrip("."), fault.message)
+        for fault in faults
+    )
+
+
+def _nested(keys: list[str], text: str, section: Any, variable: str) -> dict[str, Any]:
+    """The variable's text as the value of its keys, read as what stands there: text stays text, the rest is YAML."""
+    annotation = section
+    for key in keys[1:]:
+        struct = struct_in(annotation)
+        known = {field.encode_name: field.type for field in fields_of(struct)} if struct else {}
+        annotation = known.get(key)
+    value = _environment_value(text, annotation, variable)
+    for key in reversed(keys):
+        value = {key: value}
+    nested: dict[str, Any] = value
+    return nested
+
+
+def _environment_value(text: str, annotation: Any, variable: str) -> Any:
+    if annotation is None:
+        return text
+    if struct_in(annotation) is None and item_type(annotation) is None:
+        try:
+            return msgspec.convert(text, annotation, strict=False)
+        except msgspec.ValidationError:
+            return text
+    try:
+        return read_yaml(text).value
+    except NotReadableError as error:
+        raise RalphError(f"{variable}: {error.fault.message}") from None
+
+
+def _lay(tree: Tree, layer: Tree, path: JsonPath, source: Layer, origins: dict[str, str]) -> None:
+    for key in sorted(layer, key=lambda key: key.startswith("+")):
+        name = key.removeprefix("+")
+        leaf = dotted("", (*path, name)).lstrip(".")
+        if isinstance(layer[key], dict) and leaf not in origins:
+            _lay(tree.setdefault(name, {}), layer[key], (*path, name), source, origins)
+        elif key == name:
+            tree[name] = layer[key]
+            origins[leaf] = source.origin((*path, key))
+        else:
+            before = tree.get(name, [])
+            tree[name] = [*before, *layer[key]]
+            added = source.origin((*path, key))
+            origins[leaf] = f"{origins[leaf]} + {added}" if before else added
+
+
+def _built_in(struct: type[msgspec.Struct], path: JsonPath) -> Leaves:
+    leaves: Leaves = {}
+    for field in fields_of(struct):
+        nested = struct_in(field.type)
+        here = (*path, field.encode_name)
+        leaves |= _built_in(nested, here) if nested else {dotted("", here).lstrip("."): BUILT_IN}
+    return leaves

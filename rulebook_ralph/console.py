@@ -1,0 +1,142 @@
+"""All that Ralph shows: the answers of commands, and a run as it happens, live on a terminal or as plain lines.
+
+Nothing here imports rich until a run is shown live.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Protocol, Self, TextIO
+
+import msgspec
+
+from rulebook_ralph.console_plain import PlainDisplay
+from rulebook_ralph.console_stream import Stream
+from rulebook_ralph.console_words import table_lines
+from rulebook_ralph.core.events import Event
+from rulebook_ralph.core.printable import printable, printable_block
+
+_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+
+
+class Display(Protocol):
+    """Shows events; `line` takes printable text, `close` puts the terminal back."""
+
+    def report(self, event: Event) -> None: ...
+
+    def line(self, text: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Console:
+    """Where commands say what they have to say. A context manager: leaving it puts the terminal back.
+
+    Text may come from anywhere, it is made printable here. Nothing raises when the reader is gone.
+    Safe to call from several threads, but not from a signal handler.
+    """
+
+    def __init__(self, *, out: Stream, err: Stream, lines: Stream | None, open_display: Callable[[], Display]) -> None:
+        self._out = out
+        self._err = err
+        self._lines = lines
+        self._open_display = open_display
+        self._display: Display | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._display is not None:
+            self._display.close()
+
+    def report(self, event: Event) -> None:
+        """Show what happened in a run."""
+        if self._display is None:
+            self._display = self._open_display()
+        self._display.report(event)
+
+    def line(self, text: str = "") -> None:
+        """A line of a command's answer (or several); with `--json` it goes to stderr, with `--quiet` too nowhere."""
+        shown = printable_block(text)
+        if self._display is not None:
+            self._display.line(shown)
+        elif self._lines is not None:
+            self._lines.write(shown + "\n")
+
+    def table(self, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Aligned columns, cut to the terminal's width where it is one."""
+        if self._lines is None:
+            return
+        width = self._lines.size()[0] if self._lines.is_terminal else None
+        for line in table_lines(headings, rows, width):
+            self.line(line)
+
+    def verbatim(self, text: str) -> None:
+        """A diff, a prompt or an output: every character as it is, except on a terminal."""
+        if self._lines is None:
+            return
+        self._lines.write(printable_block(text) if self._lines.is_terminal else text)
+
+    def error(self, text: str) -> None:
+        """What is wrong, as one line on stderr."""
+        shown = f"error: {printable(text)}"
+        if self._display is not None and self._err.is_terminal:
+            self._display.line(shown)
+        else:
+            self._err.write(shown + "\n")
+
+    def json(self, value: object) -> None:
+        """The one object of `--json` on stdout; dicts, lists, frozen values and dataclasses."""
+        self._out.write(_json_text(value, ascii_only=not self._out.unicode) + "\n")
+
+
+def open_console(
+    stdout: TextIO,
+    stderr: TextIO,
+    *,
+    environment: Mapping[str, str],
+    now: Callable[[], datetime],
+    quiet: bool = False,
+    json: bool = False,
+) -> Console:
+    """The console for one command: live on a terminal, else plain lines; with `json` only the object on stdout.
+
+    Plain too with `quiet`, and where `NO_COLOR`, `CI` or a dumb `TERM` is set in `environment`.
+    """
+    out, err = Stream(stdout), Stream(stderr)
+    lines: Stream | None = out
+    if json:
+        lines = None if quiet else err
+
+    def open_display() -> Display:
+        if quiet or json or not _may_move_the_cursor(out, environment):
+            return PlainDisplay(lines, now=now, quiet=quiet)
+        from rulebook_ralph.console_live import LiveDisplay  # noqa: PLC0415 - rich costs more than a whole `status`
+
+        return LiveDisplay(out, now=now)
+
+    return Console(out=out, err=err, lines=lines, open_display=open_display)
+
+
+def _may_move_the_cursor(stream: Stream, environment: Mapping[str, str]) -> bool:
+    return (
+        stream.is_terminal
+        and environment.get("TERM", "dumb") != "dumb"
+        and not environment.get("NO_COLOR")
+        and environment.get("CI", "").lower() not in {"1", "true"}
+    )
+
+
+def _json_text(value: object, *, ascii_only: bool) -> str:
+    try:
+        text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    except UnicodeEncodeError:  # a lone surrogate
+        text, ascii_only = json.dumps(msgspec.to_builtins(value), indent=2), True
+    if ascii_only:
+        return "".join(char if char.isascii() else json.dumps(char)[1:-1] for char in text)
+    return _UNSAFE_IN_JSON.sub(lambda match: json.dumps(match[0])[1:-1], text)

@@ -1,0 +1,97 @@
+"""Text that others wrote, made safe to show on a terminal or in a log: it can move no cursor and hide no character."""
+
+import re
+import unicodedata
+
+_SEQUENCES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI: colours, cursor movement, erasing
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # OSC, DCS, to their end
+    r"|\x1b[ -/]*[0-~]?"  # all other escapes
+)
+_BREAKS = re.compile(r"\r\n|[\n\r\v\f\x85\u2028\u2029]")
+_KEPT = "\u200c\u200d"
+"""Joiners: several scripts and emoji are misspelt without them."""
+
+_INVISIBLE = ("Cc", "Cf", "Cs")
+
+
+def printable(text: str) -> str:
+    """`text` as one line without escape sequences, control characters, bidi overrides or other invisible characters.
+
+    A line break or tab becomes a space, a lone surrogate U+FFFD. Applying it twice changes nothing more.
+    """
+    return text if _plain(text) else _cleaned(text, line_break=" ", tab=" ")
+
+
+def printable_block(text: str) -> str:
+    """Like `printable`, but lines stay lines (ended by a line feed) and a tab becomes four spaces."""
+    return text if _plain(text) else _cleaned(text, line_break="\n", tab="    ")
+
+
+def _plain(text: str) -> bool:
+    return text.isascii() and text.isprintable()
+
+
+def _cleaned(text: str, *, line_break: str, tab: str) -> str:
+    lines = _BREAKS.sub("\n", _SEQUENCES.sub("", text)).replace("\t", tab).split("\n")
+    return line_break.join(line if line.isprintable() else "".join(map(_shown, line)) for line in lines)
+
+
+def _shown(character: str) -> str:
+    category = unicodedata.category(character)
+    if category not in _INVISIBLE or character in _KEPT:
+        return character
+    return "\ufffd" if category == "Cs" else ""
+
+
+def display_width(text: str) -> int:
+    """Terminal columns that `text` (one line, printable) takes: wide characters two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_columns, text))
+
+
+def cut(text: str, width: int, *, ellipsis: str = "…") -> str:
+    """`text` when it fits into `width` columns, else its beginning with an ellipsis."""
+    if display_width(text) <= width:
+        return text
+    room = width - len(ellipsis)
+    taken = 0
+    for index, character in enumerate(text):
+        taken += _columns(character)
+        if taken > room:
+            return (text[:index] + ellipsis)[: max(width, 0)]
+    return text
+
+
+def fold(text: str, width: int) -> list[str]:
+    """`text` (one line) as lines of at most `width` columns, broken at spaces; a longer word is broken anywhere."""
+    lines, line, used = [], "", 0
+    for word in text.split():
+        columns = display_width(word)
+        if line and used + 1 + columns <= width:
+            line, used = f"{line} {word}", used + 1 + columns
+            continue
+        if line:
+            lines.append(line)
+        *whole, line = _chopped(word, width) if columns > width else [word]
+        lines += whole
+        used = display_width(line)
+    return [*lines, line] if line else lines
+
+
+def _chopped(word: str, width: int) -> list[str]:
+    parts, start, used = [], 0, 0
+    for index, character in enumerate(word):
+        columns = _columns(character)
+        if used + columns > width and index > start:
+            parts.append(word[start:index])
+            start, used = index, 0
+        used += columns
+    return [*parts, word[start:]]
+
+
+def _columns(character: str) -> int:
+    if unicodedata.category(character) in {"Mn", "Me", "Cf"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -1,0 +1,32 @@
+"""Keeping secrets out of everything that is written or shown."""
+
+import re
+from collections.abc import Mapping
+
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+_SHORTEST = 8
+_SHAPES = (
+    r"sk-ant-[A-Za-z0-9_-]{16,}",
+    r"sk-(?:proj-)?[A-Za-z0-9_-]{20,}",
+    r"gh[pousr]_[A-Za-z0-9]{20,}",
+    r"github_pat_[A-Za-z0-9_]{20,}",
+    r"glpat-[A-Za-z0-9_-]{16,}",
+    r"xox[abprs]-[A-Za-z0-9-]{10,}",
+    r"AKIA[0-9A-Z]{16}",
+    r"AIza[0-9A-Za-z_-]{30,}",
+    r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
+)
+MARK = "[redacted]"
+
+
+class Redactor:
+    """Replaces the values of secret-named environment variables, and known token shapes, by a mark."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        values = {value for name, value in environment.items() if _SECRET_NAME.search(name) and len(value) >= _SHORTEST}
+        literal = [re.escape(value) for value in sorted(values, key=len, reverse=True)]
+        self._pattern = re.compile("|".join([*literal, *_SHAPES]))
+
+    def clean(self, text: str) -> str:
+        """The text with every secret replaced."""
+        return self._pattern.sub(MARK, text)

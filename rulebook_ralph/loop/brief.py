@@ -1,0 +1,224 @@
+"""The prompt of one iteration: stable parts first, so that a model's prefix cache hits, then what changes.
+
+Stable is everything up to the table of statuses: two prompts in a row are identical up to it, because progress.txt is
+append-only and what is left out of a long one moves in blocks of 50 entries.
+"""
+
+import functools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jinja2
+import msgspec
+
+from rulebook_ralph import resources
+from rulebook_ralph.core.model import LOOP_FIELDS, Prd, Stage, Task
+from rulebook_ralph.core.settings import VerificationStep
+from rulebook_ralph.state import progress
+
+STATUSES_HEADING = "# Statuses now"
+BLOCK = 50
+"""Entries of a long progress.txt are left out in blocks of this many."""
+
+_TAG = re.compile(r"<\s*(promise|ralph)\s*>", re.IGNORECASE)
+_BYTES_PER_TOKEN = 3
+_PRD_SHARE = 0.30
+_PROGRESS_SHARE = 0.30
+_DESCRIPTION_SHARE = 0.15
+_FEEDBACK_SHARE = 0.08
+_TABLE_ROWS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """A prompt and where its stable part ends (characters)."""
+
+    prompt: str
+    stable_length: int
+
+    @property
+    def stable(self) -> str:
+        return self.prompt[: self.stable_length]
+
+    @property
+    def moving(self) -> str:
+        return self.prompt[self.stable_length :]
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """All that goes into a prompt, as values."""
+
+    prd: Prd
+    task: Task
+    stage: Stage
+    progress: str
+    commits: Sequence[str]
+    rules: Sequence[str]
+    steps: Sequence[VerificationStep]
+    promise: str
+    feedback: str
+    iteration: int
+    max_iterations: int
+    attempt: int
+    max_attempts: int
+    prompt_tokens: int
+
+
+def tokens(text: str) -> int:
+    """An upper estimate of a text's tokens: a third of its UTF-8 bytes (English and code have about four to a token)."""
+    return len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN
+
+
+def render(situation: Situation) -> Brief:
+    """The prompt for a task; stays under `prompt_tokens`."""
+    now = situation
+    budget = now.prompt_tokens
+    task = now.task
+    criteria = "\n".join(f"- {criterion}" for criterion in task.acceptance_criteria)
+    prompt = _template(f"prompts/{now.stage}.md.j2").render(
+        rules=now.rules,
+        prd=task_list(now.prd, limit=int(budget * _PRD_SHARE)),
+        progress=recent_progress(now.progress, limit=int(budget * _PROGRESS_SHARE)),
+        statuses_heading=STATUSES_HEADING,
+        statuses=status_table(now.prd),
+        commits=_cut("\n".join(now.commits), int(budget * 0.03)),
+        dependencies=[now.prd.task(needed) for needed in task.dependencies][:20],
+        files=task.relevant_files[:50],
+        task=task,
+        description=_cut(task.description, int(budget * _DESCRIPTION_SHARE)),
+        criteria=_cut(criteria, int(budget * _DESCRIPTION_SHARE)),
+        notes=_cut(task.notes, int(budget * 0.02)),
+        steps=now.steps,
+        promise=now.promise,
+        feedback=_cut(now.feedback, int(budget * _FEEDBACK_SHARE)),
+        iteration=now.iteration,
+        max_iterations=now.max_iterations,
+        attempt=now.attempt,
+        max_attempts=now.max_attempts,
+    )
+    prompt = _without_tags(prompt)
+    return Brief(prompt, prompt.index(f"\n{STATUSES_HEADING}\n") + 1)
+
+
+def _without_tags(prompt: str) -> str:
+    """The prompt never spells out a tag that Ralph reads, so that an agent that repeats it claims nothing."""
+    return _TAG.sub(r"[\1]", prompt)
+
+
+def task_list(prd: Prd, *, limit: int) -> str:
+    """The PRD without its moving fields: as JSON while it fits `limit` tokens, else a table of ids and titles."""
+    if _at_least(prd) <= limit * _BYTES_PER_TOKEN:
+        whole = _static_json(prd)
+        if tokens(whole) <= limit:
+            return f"```json\n{whole}\n```"
+    rows: list[str] = []
+    room = limit * _BYTES_PER_TOKEN - 300
+    for task in prd.tasks:
+        row = f"- {task.id} (priority {task.priority}): {task.title[:120]}"
+        room -= len(row.encode("utf-8", "replace")) + 1
+        if room < 0:
+            break
+        rows.append(row)
+    left_out = len(prd.tasks) - len(rows)
+    note = f"{len(prd.tasks)} tasks; all of each stands in .rulebook-ralph/prd.json"
+    more = [f"… and {left_out} more tasks in .rulebook-ralph/prd.json"] if left_out else []
+    return "\n".join([f"Project {prd.project}: {note}.", *rows, *more])
+
+
+def recent_progress(text: str, *, limit: int) -> str:
+    """progress.txt while it fits `limit` tokens; else its newest entries and the learnings of those left out."""
+    if tokens(text) <= limit:
+        return text.rstrip("\n") + "\n"
+    entries = progress.entries(text)
+    sizes = [len(entry.text.encode("utf-8", "replace")) for entry in entries]
+    room = int(limit * 0.75) * _BYTES_PER_TOKEN
+    total = sum(sizes)
+    dropped = 0
+    while total > room and dropped < len(entries):
+        total -= sum(sizes[dropped : dropped + BLOCK])
+        dropped += BLOCK
+    if dropped >= len(entries):
+        dropped = (len(entries) - 1) // BLOCK * BLOCK
+    kept = "".join(entry.text for entry in entries[dropped:])
+    learnings = _learnings(entries[:dropped], room=int(limit * 0.15) * _BYTES_PER_TOKEN)
+    note = f"({min(dropped, len(entries))} older entries are left out here; the whole is .rulebook-ralph/progress.txt)"
+    return "\n".join([note, *learnings, _cut(kept, int(limit * 0.8), keep_end=True)]).rstrip("\n") + "\n"
+
+
+def status_table(prd: Prd) -> str:
+    """Counts, and the status of every task, or of those that matter now when they are many."""
+    by_status: dict[str, list[Task]] = {"in_iteration": [], "blocked": [], "pending": [], "completed": []}
+    for task in prd.tasks:
+        by_status[task.status].append(task)
+    lines = [", ".join(f"{len(tasks)} {status}" for status, tasks in by_status.items()) + f", {len(prd.tasks)} in all"]
+    few = len(prd.tasks) <= _TABLE_ROWS
+    for status, tasks in by_status.items():
+        shown = tasks if few else (tasks[-10:] if status == "completed" else tasks[:20])
+        lines += [f"- {task.id}: {status}" + _why(task) for task in shown]
+        if len(shown) < len(tasks):
+            lines.append(f"- … {len(tasks) - len(shown)} more {status}")
+    return "\n".join(lines)
+
+
+def _why(task: Task) -> str:
+    return f" ({' '.join(task.blocked_reason.split())[:200]})" if task.blocked_reason else ""
+
+
+def _learnings(entries: Sequence[progress.Entry], *, room: int) -> list[str]:
+    """What older entries taught, each once, the newest that fit."""
+    seen: dict[str, None] = {}
+    for entry in reversed(entries):
+        for learning in entry.learnings:
+            seen.setdefault(learning, None)
+    lines: list[str] = []
+    for learning in seen:
+        room -= len(learning.encode("utf-8", "replace")) + 3
+        if room < 0:
+            break
+        lines.append(f"- {learning}")
+    return ["Learned in older iterations:", *reversed(lines)] if lines else []
+
+
+def _at_least(prd: Prd) -> int:
+    """A lower bound of the bytes that the PRD takes, without encoding it."""
+    return sum(40 + len(task.id) + len(task.title) + len(task.description) for task in prd.tasks)
+
+
+def _static_json(prd: Prd) -> str:
+    moving = {_camel(name) for name in LOOP_FIELDS} | {"status", "$extra", "metadata", "source"}
+    tasks = [
+        {key: value for key, value in msgspec.to_builtins(task).items() if key not in moving and value not in ("", [])}
+        for task in prd.tasks
+    ]
+    whole = {"project": prd.project, "description": prd.description, "tasks": tasks}
+    return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode("utf-8")
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _cut(text: str, limit: int, *, keep_end: bool = False) -> str:
+    """The text while it fits `limit` tokens; else its beginning or end, saying so."""
+    if tokens(text) <= limit:
+        return text
+    data = text.encode("utf-8", "replace")
+    room = max(0, limit * _BYTES_PER_TOKEN - 80)
+    kept = data[-room:] if keep_end else data[:room]
+    shown = kept.decode("utf-8", "ignore")
+    return f"[… cut …]\n{shown}" if keep_end else f"{shown}\n[… cut: the whole stands in .rulebook-ralph/]"
+
+
+@functools.cache
+def _template(name: str) -> jinja2.Template:
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 - a prompt is no markup
+    )
+    return environment.from_string(resources.template_text(name))

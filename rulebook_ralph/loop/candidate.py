@@ -1,0 +1,99 @@
+"""The tree of an attempt on its way to a commit: gates, the repository's hooks, the commit object. Judged as it lands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rulebook_ralph.loop.evidence import Gates
+from rulebook_ralph.workspace import commits
+from rulebook_ralph.workspace.git import GitError
+
+if TYPE_CHECKING:
+    from rulebook_ralph.core.evidence import ParsedIteration
+    from rulebook_ralph.core.model import Task
+    from rulebook_ralph.loop.iteration import Assignment, Tools
+
+_SUBJECT_LENGTH = 72
+_ROUNDS = 2
+
+
+class Candidate:
+    """Runs gates and commit hooks on the tree; where they change it, the changed tree is judged instead, once."""
+
+    def __init__(self, assignment: Assignment, tools: Tools, tree: str, parsed: ParsedIteration) -> None:
+        self.tree = tree
+        self.made: str | None = None
+        self._assignment = assignment
+        self._tools = tools
+        self._parsed = parsed
+        self._gates: Gates | None = None
+
+    def gates(self) -> Gates:
+        """The gates' results on the tree, run at most once."""
+        if self._gates is None:
+            self._gates = self._run_gates()
+        return self._gates
+
+    def commit(self) -> str | None:
+        """Make the commit object after the repository's own hooks; returns why that is refused, or None."""
+        message = commit_message(self._assignment.task, self._assignment, self._parsed)
+        for _ in range(_ROUNDS):
+            problem = self._tools.run_commit_hooks(message)
+            if problem is not None:
+                return problem
+            if not self._tree_moved():
+                break
+            if (failed := self._still_green()) is not None:
+                return failed
+        else:
+            return "the commit hooks change files each time they run; make the result stable"
+        try:
+            self.made = commits.commit_tree(
+                self._tools.workspace.repository,
+                self.tree,
+                self._assignment.opening.commit,
+                message,
+                sign=self._tools.sign,
+            )
+        except GitError as error:
+            return f"the commit could not be made: {error.stderr or error}"
+        return None
+
+    def _run_gates(self) -> Gates:
+        workspace = self._tools.workspace
+        for _ in range(_ROUNDS):
+            results = self._tools.run_gates(self._assignment.steps)
+            before = self.tree
+            if not self._tree_moved():
+                return Gates(results)
+        return Gates(results, tuple(change.path for change in workspace.changes(before, self.tree)))
+
+    def _tree_moved(self) -> bool:
+        """Capture the tree again; whether it is another than the one judged so far."""
+        before, self.tree = self.tree, self._tools.workspace.capture(self._assignment.opening)
+        return before != self.tree
+
+    def _still_green(self) -> str | None:
+        if not self._assignment.steps:
+            return None
+        self._gates = self._run_gates()
+        red = [
+            result.step
+            for result in self._gates.results
+            if result.required and not result.passed and result.step not in self._assignment.excused
+        ]
+        return f"after the commit hooks changed files, these gates failed: {', '.join(red)}" if red else None
+
+
+def commit_message(task: Task, assignment: Assignment, parsed: ParsedIteration) -> str:
+    """The task's title, the agent's summary, and the trailers by which the commit is recognised."""
+    title = " ".join(task.title.split()) or task.id
+    subject = title if len(title) <= _SUBJECT_LENGTH else title[: _SUBJECT_LENGTH - 1].rstrip() + "…"
+    summary = " ".join(parsed.summary.split())
+    trailers = (
+        f"Ralph-Task: {task.id}\n"
+        f"Ralph-Iteration: {assignment.number}\n"
+        f"Ralph-Attempt: {assignment.attempt}\n"
+        f"Ralph-Agent: {assignment.environment.get('RALPH_AGENT', 'unknown')}\n"
+    )
+    return "\n\n".join(part for part in (subject, summary, trailers) if part)

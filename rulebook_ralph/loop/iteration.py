@@ -1,0 +1,181 @@
+"""One pass over one task: execute, parse, judge. It works in its workspace alone and touches no state.
+
+The manager opens it (an `Assignment` of values) and settles what it gave (an `Outcome`).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+
+import msgspec
+
+from rulebook_ralph.agents.agent import Agent, AgentLimits
+from rulebook_ralph.agents.agent import Assignment as AgentAssignment
+from rulebook_ralph.checks.gates import Cancelled
+from rulebook_ralph.core import events, parser
+from rulebook_ralph.core.evidence import AgentResult, CheckResult, ParsedIteration, Verdict
+from rulebook_ralph.core.model import Stage, Task
+from rulebook_ralph.core.redaction import Redactor
+from rulebook_ralph.core.settings import VerificationStep
+from rulebook_ralph.loop.candidate import Candidate
+from rulebook_ralph.loop.evidence import Evidence, Gates, Judgement
+from rulebook_ralph.loop.pipeline import CompletionHook, judge
+from rulebook_ralph.workspace import commits, guard
+from rulebook_ralph.workspace.snapshot import Change, Opening, Workspace
+
+INTERRUPTED = Verdict(action="stop", reason="interrupted", stop_reason="interrupted", counts=False)
+Report = Callable[[events.Event], None]
+RunGates = Callable[[tuple[VerificationStep, ...]], tuple[CheckResult, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Everything one pass needs to know, as values."""
+
+    project: str
+    number: int
+    task: Task
+    stage: Stage
+    attempt: int
+    prompt: str
+    promise: str
+    opening: Opening
+    steps: tuple[VerificationStep, ...]
+    excused: frozenset[str]
+    trust_agent: bool
+    limits: AgentLimits
+    environment: Mapping[str, str]
+    output_file: Path
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What one pass works with: the agent, its workspace, and the ways out of it."""
+
+    agent: Agent
+    workspace: Workspace
+    who: commits.Identity
+    hooks: tuple[CompletionHook, ...]
+    run_gates: RunGates
+    run_commit_hooks: Callable[[str], str | None]
+    guarded: guard.Guard
+    restore_state: Callable[[], tuple[str, ...]]
+    redactor: Redactor
+    sign: bool
+    cancelled: Event
+    report: Report
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one pass gave. `tree` is the tree that was judged; `commit` the candidate, where the verdict completes."""
+
+    result: AgentResult
+    parsed: ParsedIteration
+    changes: tuple[Change, ...]
+    tree: str
+    snapshot: str
+    verdict: Verdict
+    checks: tuple[CheckResult, ...]
+    commit: str | None
+    told: tuple[str, ...] = field(default=())
+
+
+def attempt(assignment: Assignment, tools: Tools) -> Outcome:
+    """Let the agent work, put back what it must not touch, save what it made, and judge it."""
+    workspace = tools.workspace
+    guarded = tools.guarded
+
+    result = _execute(assignment, tools)
+
+    tips = guard.new_tips(guarded)
+    told = (*_told_of_git(guarded.restore()), *tools.restore_state())
+    tree = workspace.capture(assignment.opening)
+    changes = workspace.changes(assignment.opening.tree, tree)
+    snapshot = _save(assignment, tools, tree, tips)
+
+    parsed = parser.parse(result)
+    candidate = Candidate(assignment, tools, tree, parsed)
+    evidence = Evidence(
+        task=assignment.task,
+        stage=assignment.stage,
+        promise=assignment.promise,
+        result=result,
+        parsed=parsed,
+        changes=changes,
+        steps=assignment.steps,
+        excused=assignment.excused,
+        trust_agent=assignment.trust_agent,
+        told=told,
+        run_gates=candidate.gates,
+        try_commit=candidate.commit,
+    )
+    try:
+        judgement = judge(evidence, tools.hooks)
+    except Cancelled:
+        judgement = Judgement(INTERRUPTED, Gates())
+    return Outcome(
+        result=result,
+        parsed=parsed,
+        changes=workspace.changes(assignment.opening.tree, candidate.tree),
+        tree=candidate.tree,
+        snapshot=snapshot,
+        verdict=judgement.verdict,
+        checks=judgement.gates.results,
+        commit=candidate.made if judgement.verdict.action == "complete" else None,
+        told=told,
+    )
+
+
+def _execute(assignment: Assignment, tools: Tools) -> AgentResult:
+    """Run the agent; secrets are taken out of everything it gave."""
+    raw = tools.agent.run(
+        AgentAssignment(
+            prompt=assignment.prompt,
+            workspace=tools.workspace.repository.root,
+            output_file=assignment.output_file,
+            limits=assignment.limits,
+            environment=dict(assignment.environment),
+            cancelled=tools.cancelled,
+            report=tools.report,
+        )
+    )
+    return redacted(raw, tools.redactor)
+
+
+def redacted(result: AgentResult, redactor: Redactor) -> AgentResult:
+    """The result with every secret replaced in every text of it."""
+    return msgspec.convert(_cleaned(msgspec.to_builtins(result), redactor), AgentResult)
+
+
+def _cleaned(value: object, redactor: Redactor) -> object:
+    if isinstance(value, str):
+        return redactor.clean(value)
+    if isinstance(value, list | tuple):
+        return [_cleaned(item, redactor) for item in value]
+    if isinstance(value, dict):
+        return {key: _cleaned(item, redactor) for key, item in value.items()}
+    return value
+
+
+def _told_of_git(changed: tuple[str, ...]) -> tuple[str, ...]:
+    if not changed:
+        return ()
+    names = ", ".join(changed[:10]) + (" …" if len(changed) > 10 else "")
+    return (f"You changed git's own files ({names}); they were put back. Only the files you leave count.",)
+
+
+def _save(assignment: Assignment, tools: Tools, tree: str, tips: tuple[str, ...]) -> str:
+    task_id, number = assignment.task.id, assignment.number
+    snapshot = commits.Snapshot(
+        reference=commits.snapshot_reference(assignment.project, task_id, number),
+        tree=tree,
+        base=assignment.opening.commit,
+        prompt=assignment.prompt,
+        output_file=assignment.output_file,
+        message=f"ralph: attempt {assignment.attempt} at {task_id} (iteration {number})",
+        kept_tips=tips,
+    )
+    return commits.save_snapshot(tools.workspace.repository, tools.who, snapshot, seconds=assignment.seconds)

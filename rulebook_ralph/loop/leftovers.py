@@ -1,0 +1,67 @@
+"""What a live iteration keeps in the git folder, so that a crash loses none of it: raw output, opening, guarded files."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.loop.project import Project
+from rulebook_ralph.workspace import guard
+from rulebook_ralph.workspace.snapshot import Opening
+
+
+class _Saved(msgspec.Struct, frozen=True):
+    commit: str
+    tree: str
+    untracked: list[bytes]
+    ignore_files: dict[bytes, bytes]
+    guarded: bytes
+
+
+def output_file(project: Project, number: int) -> Path:
+    """Where an iteration's raw output is streamed to while its agent runs."""
+    return project.repository.private / f"output-{number}.log"
+
+
+def save(project: Project, number: int, opening: Opening, guarded: guard.Guard) -> None:
+    """Keep what the work is measured against. Raises RalphError where the git folder cannot be written."""
+    saved = _Saved(
+        opening.commit,
+        opening.tree,
+        [os.fsencode(name) for name in sorted(opening.untracked)],
+        {os.fsencode(name): content for name, content in opening.ignore_files.items()},
+        guarded.encoded(),
+    )
+    path = _file(project, number)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(msgspec.msgpack.encode(saved))
+    except OSError as error:
+        raise RalphError(f"cannot write {path}: {error.strerror}; make room there") from error
+
+
+def load(project: Project, number: int) -> tuple[Opening, guard.Guard] | None:
+    """What a dead run kept, or None where it is gone or torn."""
+    try:
+        saved = msgspec.msgpack.decode(_file(project, number).read_bytes(), type=_Saved)
+        guarded = guard.decoded(saved.guarded, project.repository)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    opening = Opening(
+        saved.commit,
+        saved.tree,
+        frozenset(os.fsdecode(name) for name in saved.untracked),
+        {os.fsdecode(name): content for name, content in saved.ignore_files.items()},
+    )
+    return opening, guarded
+
+
+def remove(project: Project, number: int) -> None:
+    """The iteration is settled: all of it stands in its snapshot and its record."""
+    output_file(project, number).unlink(missing_ok=True)
+    _file(project, number).unlink(missing_ok=True)
+
+
+def _file(project: Project, number: int) -> Path:
+    return project.repository.private / f"opening-{number}"

@@ -1,0 +1,377 @@
+"""The run: pick → brief → execute → parse → judge → settle, until all is completed or a stated limit ends it.
+
+The manager is the only writer of the state folder. It opens each iteration, hands the work out (iteration.py), and
+settles what came back, in the order of DESIGN.md (The order of writing).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Event
+
+from rulebook_ralph.agents.agent import Agent, AgentLimits
+from rulebook_ralph.checks import commit_hooks, gates
+from rulebook_ralph.clock import Clock
+from rulebook_ralph.core import events, policy, selection, settling
+from rulebook_ralph.core.evidence import CheckResult, Iteration
+from rulebook_ralph.core.model import Prd, Stage, Task
+from rulebook_ralph.core.redaction import Redactor
+from rulebook_ralph.core.settings import VerificationStep
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.loop import brief, leftovers, preflight, record, recovery, summary
+from rulebook_ralph.loop.iteration import Assignment, Outcome, Tools, attempt
+from rulebook_ralph.loop.pipeline import built_in_hooks
+from rulebook_ralph.loop.project import Project, load_prd
+from rulebook_ralph.loop.settler import Settler
+from rulebook_ralph.state import lock
+from rulebook_ralph.workspace import guard
+from rulebook_ralph.workspace.repository import check_out_branch
+from rulebook_ralph.workspace.snapshot import Opening, Workspace
+
+STAGE: Stage = "coder"
+RECENT_COMMITS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the command line asks of a run. `max_wall_time` in seconds."""
+
+    command: str = "run"
+    only: tuple[str, ...] = ()
+    max_iterations: int | None = None
+    retry_blocked: bool = True
+    strict: bool = False
+    trust_agent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An iteration that was opened: the assignment, its record, and git's own files as they were."""
+
+    assignment: Assignment
+    record: Iteration
+    guarded: guard.Guard
+
+
+class Manager:
+    """One run over one project."""
+
+    def __init__(
+        self,
+        project: Project,
+        agent: Agent,
+        options: RunOptions,
+        *,
+        report: Callable[[events.Event], None],
+        clock: Clock,
+        cancelled: Event,
+    ) -> None:
+        self._project = project
+        self._agent = agent
+        self._options = options
+        self._report = report
+        self._clock = clock
+        self._cancelled = cancelled
+        self._redactor = Redactor(project.environment)
+        self._workspace = Workspace(project.repository)
+        self._started = clock.monotonic()
+        self._tally = policy.RunTally()
+        self._spent: dict[str, float] = {}
+        self._touched: dict[str, str | None] = {}
+        self._reopen: set[str] = set()
+        self._excused: frozenset[str] = frozenset()
+
+    def run(self) -> events.RunEnded:
+        """Work until nothing is left or a limit ends it; always leaves a resumable state. Raises RalphError."""
+        path = self._project.lock_file
+        with lock.held(path, since=self._clock.iso(), command=self._options.command) as died:
+            self._prepare(after_death=died)
+            while (stop := self._next_stop()) is None:
+                opened = self._open(self._pick())
+                outcome = attempt(opened.assignment, self._tools(opened))
+                if (stop := self._settle(opened, outcome)) is not None:
+                    break
+            return self._finish(stop)
+
+    # Before the first agent
+
+    def _prepare(self, *, after_death: bool) -> None:
+        """Everything that could stop the run later is looked at now; only then is anything changed."""
+        project, options = self._project, self._options
+        preflight.require_writable(project)
+        preflight.require_something_to_verify(project, trust_agent=options.trust_agent)
+        preflight.require_agent(self._agent)
+        self._ready = preflight.require_committer(project)
+        if after_death or options.command == "resume":
+            recovery.restore_missing_state(project, self._notice)
+        recovery.distrust_state(project, self._notice)
+        prd, data = load_prd(project.folder)
+        preflight.require_known_tasks(prd, options.only)
+        self._settler = Settler(
+            project,
+            self._workspace,
+            self._ready,
+            prd,
+            data,
+            clock=self._clock,
+            notice=self._notice,
+        )
+        recovery.recover(project, self._workspace, self._settler, self._ready.who, self._clock)
+        if after_death:
+            self._workspace.reset_user_index()
+        self._settler.kept_tree = recovery.kept_tree(project, self._workspace)
+        if self._settler.kept_tree is None:
+            preflight.require_unmodified(project)
+        if check_out_branch(project.repository, self._settler.branch):
+            self._notice("info", f"created branch {self._settler.branch}; all commits of this run go there")
+        if options.retry_blocked:
+            self._reopen = {task.id for task in prd.tasks if task.status == "blocked"}
+        self._max_iterations = self._iterations_allowed()
+        self._say_plan()
+        self._excused = self._red_on_base()
+
+    def _iterations_allowed(self) -> int:
+        config = self._project.config
+        asked = self._options.max_iterations or config.limits.max_iterations
+        order = selection.plan(self._settler.prd, only=self._options.only, reopen=self._reopen)
+        return asked or max(1, sum(policy.attempts_left(config, task, STAGE) for task in order))
+
+    def _say_plan(self) -> None:
+        prd, limits = self._settler.prd, self._project.config.limits
+        completed = sum(task.status == "completed" for task in prd.tasks)
+        self._report(
+            events.RunPlanned(
+                project=prd.project,
+                branch=self._settler.branch,
+                agent=self._agent.name,
+                open_tasks=len(selection.plan(prd, only=self._options.only, reopen=self._reopen)),
+                total_tasks=len(prd.tasks),
+                completed_tasks=completed,
+                max_iterations=self._max_iterations,
+                max_wall_time=limits.max_run_wall_time,
+                max_cost_usd=limits.max_cost_usd,
+            )
+        )
+
+    def _red_on_base(self) -> frozenset[str]:
+        """The gates that are red before any agent worked; run once, on the base, unless kept work stands in the tree."""
+        if not self._steps() or self._pickable() is None:
+            return frozenset()
+        if self._settler.kept_tree is not None:
+            return self._settler.red_on_base_of_last()
+        opening = self._workspace.open()
+        try:
+            results = self._run_gates(self._steps(), on_base=True)
+        except gates.Cancelled:
+            return frozenset()
+        self._workspace.restore(opening, self._workspace.capture(opening))
+        red = [result for result in results if not result.passed]
+        names = ", ".join(f"{result.step} ({result.reason})" for result in red)
+        if red and self._options.strict:
+            raise RalphError(f"red on the base: {names}; mend it first, or run without --strict")
+        if red and len(red) == len(results):
+            self._notice("warning", f"every gate is red on the base: {names}; a task completes once one of them passes")
+        elif red:
+            self._notice("warning", f"red on the base, not held against a task until it was green once: {names}")
+        return frozenset(result.step for result in red)
+
+    # The loop
+
+    def _next_stop(self) -> policy.Stop | None:
+        """Why the run ends now, looked at between iterations, or None."""
+        if self._cancelled.is_set():
+            return policy.Stop("interrupted", "interrupted; 'ralph resume' continues")
+        self._settler.take_edits()
+        if self._pickable() is None:
+            return summary.why_nothing_is_left(self._settler.prd, only=self._options.only)
+        return policy.limit_reached(self._project.config.limits, self._tally, max_iterations=self._max_iterations)
+
+    def _pickable(self) -> Task | None:
+        return selection.next_task(self._settler.prd, only=self._options.only, reopen=self._reopen)
+
+    def _pick(self) -> Task:
+        task = self._pickable()
+        if task is None:
+            raise AssertionError("a stop was to be found before a pick")
+        self._reopen.discard(task.id)
+        return task
+
+    def _open(self, task: Task) -> Opened:
+        """Write order, step 1: the iteration file, prd.json, the saved state."""
+        number, at = self._settler.take_number(), self._clock.iso()
+        task = settling.opened(task, stage=STAGE, number=number, at=at)
+        attempt_number = task.attempts.get(STAGE, 0) + 1
+        opening = self._workspace.open(self._settler.kept_tree)
+        guarded = guard.remember(self._project.repository)
+        prd = self._settler.prd.replacing(task)
+        text = brief.render(self._situation(prd, task, attempt_number))
+        opened = record.opened(
+            task,
+            text,
+            number=number,
+            stage=STAGE,
+            attempt=attempt_number,
+            agent=self._agent.name,
+            at=at,
+            opening=opening,
+            red_on_base=self._excused,
+        )
+        self._settler.open(opened, prd, opening, guarded)
+        self._report(self._opened_event(task, number, attempt_number))
+        return Opened(self._assignment(task, number, attempt_number, text.prompt, opening), opened, guarded)
+
+    def _settle(self, opened: Opened, outcome: Outcome) -> policy.Stop | None:
+        """Write order, steps 2 and 3: the judged record, then commit, prd.json, progress, record, state commit."""
+        self._excused -= {result.step for result in outcome.checks if result.passed}
+        judged = record.judged(opened.record, outcome, red_on_base=self._excused, at=self._clock.iso())
+        spent = self._spent.get(judged.task_id, 0.0) + judged.duration_ms / 1000
+        self._spent[judged.task_id] = spent
+        final, settlement = self._settler.settle(
+            judged,
+            opened.assignment.opening,
+            attempts_allowed=policy.max_attempts(self._project.config, judged.stage),
+            time_left=self._project.config.limits.max_wall_time - spent,
+        )
+        self._tally = policy.RunTally(
+            iterations=self._tally.iterations + 1,
+            elapsed=self._clock.monotonic() - self._started,
+            cost_usd=self._tally.cost_usd + (final.cost_usd or 0.0),
+            tokens=self._tally.tokens + final.usage.total,
+        )
+        completes = settlement.trigger == "complete"
+        self._touched[final.task_id] = final.commit if completes else None
+        self._report(summary.settled_event(final, settlement, self._settler.prd, self._tally))
+        return settlement.stop
+
+    def _finish(self, stop: policy.Stop) -> events.RunEnded:
+        self._settler.finish()
+        ended = summary.run_ended(
+            stop,
+            self._settler.prd,
+            touched=self._touched,
+            tally=self._tally,
+            duration=self._clock.monotonic() - self._started,
+            branch=self._settler.branch,
+        )
+        self._report(ended)
+        return ended
+
+    # Parts of an iteration
+
+    def _situation(self, prd: Prd, task: Task, attempt_number: int) -> brief.Situation:
+        config = self._project.config
+        return brief.Situation(
+            prd=prd,
+            task=task,
+            stage=STAGE,
+            progress=self._settler.progress_text(),
+            commits=self._settler.recent_commits(RECENT_COMMITS),
+            rules=config.rules,
+            steps=self._steps(),
+            promise=policy.ROLE_PROMISE[STAGE],
+            feedback=self._settler.feedback_for(task),
+            iteration=self._tally.iterations + 1,
+            max_iterations=self._max_iterations,
+            attempt=attempt_number,
+            max_attempts=policy.max_attempts(config, STAGE),
+            prompt_tokens=config.limits.prompt_tokens,
+        )
+
+    def _assignment(self, task: Task, number: int, attempt_number: int, prompt: str, opening: Opening) -> Assignment:
+        limits = self._project.config.limits
+        promise = policy.ROLE_PROMISE[STAGE]
+        marks = {
+            "RALPH_TASK": task.id,
+            "RALPH_STAGE": STAGE,
+            "RALPH_ATTEMPT": str(attempt_number),
+            "RALPH_ITERATION": str(number),
+            "RALPH_PROMISE": promise,
+            "RALPH_AGENT": self._agent.name,
+        }
+        return Assignment(
+            project=self._settler.prd.project,
+            number=number,
+            task=task,
+            stage=STAGE,
+            attempt=attempt_number,
+            prompt=prompt,
+            promise=promise,
+            opening=opening,
+            steps=self._steps(),
+            excused=self._excused,
+            trust_agent=self._options.trust_agent,
+            limits=AgentLimits(wall_time=self._time_left(task), idle_time=limits.idle_timeout),
+            environment={**self._project.environment, **marks},
+            output_file=leftovers.output_file(self._project, number),
+            seconds=self._clock.seconds(),
+        )
+
+    def _time_left(self, task: Task) -> float:
+        """How long the agent may take, in seconds: the tightest of the limits of an iteration, the task and the run."""
+        limits = self._project.config.limits
+        left = [limits.iteration_timeout, limits.max_wall_time - self._spent.get(task.id, 0.0)]
+        if limits.max_run_wall_time is not None:
+            left.append(limits.max_run_wall_time - (self._clock.monotonic() - self._started))
+        return max(1.0, min(left))
+
+    def _tools(self, opened: Opened) -> Tools:
+        return Tools(
+            agent=self._agent,
+            workspace=self._workspace,
+            who=self._ready.who,
+            hooks=built_in_hooks(),
+            run_gates=self._run_gates,
+            run_commit_hooks=self._run_commit_hooks,
+            guarded=opened.guarded,
+            restore_state=lambda: self._settler.restore_state(opened.assignment.number),
+            redactor=self._redactor,
+            sign=self._ready.sign,
+            cancelled=self._cancelled,
+            report=self._report,
+        )
+
+    def _steps(self) -> tuple[VerificationStep, ...]:
+        verification = self._project.config.verification
+        return verification.steps if verification.enabled else ()
+
+    def _run_gates(self, steps: tuple[VerificationStep, ...], *, on_base: bool = False) -> tuple[CheckResult, ...]:
+        return gates.run_steps(
+            steps,
+            root=self._project.root,
+            environment=self._project.environment,
+            clean=self._redactor.clean,
+            cancelled=self._cancelled,
+            started=lambda step: self._report(events.GateStarted(step.name, step.command, on_base)),
+            ended=lambda result: self._report(events.GateEnded(result, on_base)),
+            to_the_end=on_base,
+        )
+
+    def _run_commit_hooks(self, message: str) -> str | None:
+        repository = self._project.repository
+        return commit_hooks.run_hooks(
+            message,
+            root=self._project.root,
+            hooks=self._settler.hooks_folder,
+            index=self._workspace.index,
+            scratch=repository.private,
+            environment=repository.git.environment,
+            clean=self._redactor.clean,
+            cancelled=self._cancelled,
+        )
+
+    def _opened_event(self, task: Task, number: int, attempt_number: int) -> events.IterationOpened:
+        prd = self._settler.prd
+        return events.IterationOpened(
+            iteration_number=number,
+            index=self._tally.iterations + 1,
+            max_iterations=self._max_iterations,
+            task_id=task.id,
+            title=task.title,
+            stage=STAGE,
+            attempt=attempt_number,
+            max_attempts=policy.max_attempts(self._project.config, STAGE),
+            completed_tasks=sum(other.status == "completed" for other in prd.tasks),
+            total_tasks=len(prd.tasks),
+        )
+
+    def _notice(self, level: str, text: str) -> None:
+        self._report(events.Notice("warning" if level == "warning" else "info", text))

@@ -1,0 +1,73 @@
+"""What is looked at before the first agent is paid: everything that would stop a run at night."""
+
+import difflib
+import os
+from dataclasses import dataclass
+
+from rulebook_ralph.agents.agent import Agent
+from rulebook_ralph.core.model import Prd
+from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.loop.project import Project
+from rulebook_ralph.workspace import commits
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Who commits, and whether commits are signed."""
+
+    who: commits.Identity
+    sign: bool
+
+
+def require_something_to_verify(project: Project, *, trust_agent: bool) -> None:
+    """Raises RalphError where nothing at all would verify the work."""
+    verification = project.config.verification
+    if trust_agent or (verification.enabled and any(step.required for step in verification.steps)):
+        return
+    raise RalphError(
+        f"nothing would verify the work: no required gate in {project.folder.config}; add one to verification.steps, "
+        "such as {name: tests, kind: test, command: make test}, or give --trust-agent to believe the agent"
+    )
+
+
+def require_agent(agent: Agent) -> None:
+    """Raises RalphError (exit 5) where the agent cannot be started."""
+    probe = agent.probe()
+    if not probe.installed:
+        raise RalphError(probe.problem, exit_code=ExitCode.AGENT)
+
+
+def require_writable(project: Project) -> None:
+    """Raises RalphError where the state folder or the git folder cannot be written."""
+    for path in (project.folder.path, project.folder.prd, project.repository.git_folder):
+        if path.exists() and not os.access(path, os.W_OK):
+            raise RalphError(f"{path} is read-only; make it writable for Ralph's state")
+
+
+def require_known_tasks(prd: Prd, only: tuple[str, ...]) -> None:
+    """Raises RalphError where a task is asked for that is not in the list."""
+    known = [task.id for task in prd.tasks]
+    for task_id in only:
+        if task_id not in known:
+            near = difflib.get_close_matches(task_id, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else "; 'ralph status' lists them"
+            raise RalphError(f"there is no task '{task_id}' in prd.json{hint}")
+
+
+def require_committer(project: Project) -> Ready:
+    """Git's identity and signing, tried out. Raises RalphError."""
+    who = commits.identity(project.repository)
+    problem = commits.signing_problem(project.repository)
+    if problem is not None:
+        raise RalphError(
+            f"commits are to be signed (commit.gpgSign), but signing fails: {problem}; unlock the key or turn it off"
+        )
+    return Ready(who, commits.wants_signing(project.repository))
+
+
+def require_unmodified(project: Project) -> None:
+    """Raises RalphError where tracked files differ from HEAD."""
+    modified = project.repository.modified()
+    if modified:
+        names = ", ".join(modified[:5]) + (f" and {len(modified) - 5} more" if len(modified) > 5 else "")
+        raise RalphError(f"tracked files have changes that are not committed: {names}; commit or stash them first")

@@ -1,0 +1,79 @@
+"""A project as a run needs it: root, repository, state folder, configuration, environment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rulebook_ralph.core.model import Prd
+from rulebook_ralph.core.settings import Config
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.state import codec, store
+from rulebook_ralph.state.store import StateFolder
+from rulebook_ralph.workspace.commits import saved_state, state_references
+from rulebook_ralph.workspace.repository import (
+    Repository,
+    branches_with_state,
+    open_repository,
+    require_commit,
+    top_level,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Everything that is fixed for a command. `environment` is the one that agents and gates get."""
+
+    root: Path
+    folder: StateFolder
+    repository: Repository
+    config: Config
+    environment: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """The project's name as its task list has it."""
+        return store.read_prd(self.folder).project
+
+    @property
+    def lock_file(self) -> Path:
+        return self.repository.private / "lock"
+
+
+def project_root(start: Path, environment: Mapping[str, str]) -> Path:
+    """The nearest folder upwards with a state folder, else the repository's top. Raises RalphError without either."""
+    root = store.find_root(start) or top_level(start, environment)
+    if root is None:
+        raise RalphError(f"{start} is not in a git repository; run 'git init' and make a first commit")
+    return root.resolve()
+
+
+def open_repository_of(root: Path, environment: Mapping[str, str]) -> Repository:
+    """The project's repository, with at least one commit. Raises RalphError."""
+    repository = open_repository(root, environment)
+    require_commit(repository)
+    return repository
+
+
+def refuse_second_state(repository: Repository, folder: StateFolder) -> None:
+    """Raises RalphError where there is no task list here, but one on another branch, or one that was saved."""
+    if folder.prd.exists() or folder.prd.is_symlink():
+        return
+    names = branches_with_state(repository)
+    if names:
+        where = names[0] if len(names) == 1 else f"one of {', '.join(names[:5])}"
+        raise RalphError(f"the state is on branch {where}, not here; run: git switch {names[0]}")
+    for reference in state_references(repository):
+        if "prd.json" in saved_state(repository, reference):
+            raise RalphError(
+                f"{folder.prd} is gone, but a copy is saved; run 'ralph resume' to restore it "
+                f"(or 'git update-ref -d {reference}' to forget it)"
+            )
+
+
+def load_prd(folder: StateFolder) -> tuple[Prd, bytes]:
+    """The task list with the bytes it was read from. Raises RalphError."""
+    data = store.read_prd_bytes(folder)
+    prd = codec.decode_prd(data, name=str(folder.prd))
+    if not prd.tasks:
+        raise RalphError(f"{folder.prd} has no tasks; add some in an editor, or run 'ralph init' with a task folder")
+    return prd, data

@@ -1,0 +1,132 @@
+"""What a dead run left is brought to its end: every iteration that is not settled (DESIGN.md, The order of writing).
+
+`executing`: the attempt is interrupted and not counted; its partial work is saved and stays in the tree. `judged`: it is
+settled as it was judged, skipping what was done already.
+"""
+
+from msgspec.structs import replace
+
+from rulebook_ralph.clock import Clock
+from rulebook_ralph.core.evidence import Iteration, Verdict
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.loop import leftovers
+from rulebook_ralph.loop.project import Project
+from rulebook_ralph.loop.settler import Notice, Settler
+from rulebook_ralph.state import disk, history
+from rulebook_ralph.workspace import commits
+from rulebook_ralph.workspace.repository import within_state
+from rulebook_ralph.workspace.snapshot import Opening, Workspace
+
+_INTERRUPTED = Verdict(
+    action="stop",
+    hook="recovery",
+    reason="Ralph ended while the agent worked; its partial work is kept in the tree",
+    feedback="The last attempt was interrupted; its partial work stands in the tree. Look at it, then go on.",
+    stop_reason="interrupted",
+    counts=False,
+)
+
+
+def restore_missing_state(project: Project, notice: Notice) -> None:
+    """Bring the state folder back from the saved state where its task list is gone."""
+    if project.folder.prd.exists() or project.folder.prd.is_symlink():
+        return
+    for reference in commits.state_references(project.repository):
+        files = commits.saved_state(project.repository, reference, history=True)
+        if "prd.json" not in files:
+            continue
+        for name, content in files.items():
+            path = project.folder.path / name
+            disk.make_folder(path.parent)
+            if not path.exists():
+                disk.replace_file(path, content)
+        notice("warning", f"{project.folder.path} had lost its task list; restored from {reference}")
+        return
+
+
+def distrust_state(project: Project, notice: Notice) -> None:
+    """After a run that died while an agent worked, prd.json and config.yaml may be the agent's: put them back."""
+    dying = [record for record in history.unsettled(project.folder) if record.phase == "executing"]
+    if not dying:
+        return
+    for reference in commits.state_references(project.repository):
+        for name, content in commits.saved_state(project.repository, reference).items():
+            path = project.folder.path / name
+            if name == "progress.txt" or not path.exists() or path.read_bytes() == content:
+                continue
+            aside = project.repository.private / "held" / f"iteration-{dying[-1].iteration_number}" / name
+            disk.make_folder(aside.parent)
+            disk.replace_file(aside, path.read_bytes())
+            disk.replace_file(path, content)
+            notice("warning", f"{path} was changed while the dead run's agent lived; put back (that version: {aside})")
+
+
+def recover(project: Project, workspace: Workspace, settler: Settler, who: commits.Identity, clock: Clock) -> None:
+    """Settle every iteration that a dead run left open, oldest first."""
+    for record in history.unsettled(project.folder):
+        saved = leftovers.load(project, record.iteration_number)
+        if saved is None:
+            tree = project.repository.tree_of(record.base_commit)
+            opening = Opening(record.base_commit, tree, workspace.open().untracked, {})
+        else:
+            opening, guarded = saved
+            guarded.restore()
+        judged = record if record.phase == "judged" else _interrupted(project, workspace, who, clock, record, opening)
+        if record.phase == "executing":
+            history.update(project.folder, judged)
+        settler.resettle(judged, opening)
+
+
+def kept_tree(project: Project, workspace: Workspace) -> str | None:
+    """The tree of unfinished work that the last iteration left and that still stands as it was, or None."""
+    numbers = history.numbers(project.folder)
+    if not numbers:
+        return None
+    try:
+        last = history.read(project.folder, numbers[-1])
+    except RalphError:
+        return None
+    if last.tree is None or last.completion_status not in ("failed", "interrupted", "limited", "cancelled"):
+        return None
+    if not project.repository.tree_exists(last.tree):
+        return None
+    opening = workspace.open(last.tree)
+    changes = workspace.changes(workspace.capture(opening), last.tree)
+    unfinished = workspace.changes(opening.tree, last.tree)
+    return last.tree if unfinished and not any(not within_state(change.path) for change in changes) else None
+
+
+def _interrupted(
+    project: Project,
+    workspace: Workspace,
+    who: commits.Identity,
+    clock: Clock,
+    record: Iteration,
+    opening: Opening,
+) -> Iteration:
+    """The record of an attempt that was cut short, with its partial work and raw output saved."""
+    workspace.open(opening.tree)
+    tree = workspace.capture(opening)
+    output = leftovers.output_file(project, record.iteration_number)
+    snapshot = commits.Snapshot(
+        reference=commits.snapshot_reference(project.name, record.task_id, record.iteration_number),
+        tree=tree,
+        base=opening.commit,
+        prompt=record.prompt,
+        output_file=output,
+        message=f"ralph: interrupted attempt {record.attempt} at {record.task_id} (iteration {record.iteration_number})",
+    )
+    at = clock.iso()
+    return replace(
+        record,
+        phase="judged",
+        timestamp=at,
+        ended_at=at,
+        verdict=_INTERRUPTED,
+        stop_reason="interrupted",
+        feedback=_INTERRUPTED.feedback,
+        context_loss=True,
+        tree=tree,
+        snapshot=commits.save_snapshot(project.repository, who, snapshot, seconds=clock.seconds()),
+        files_changed=tuple(change.path for change in workspace.changes(opening.tree, tree)),
+    )

@@ -1,0 +1,111 @@
+"""`--dry-run`: the plan of a run and its first prompt, touching nothing."""
+
+from dataclasses import dataclass
+
+from rulebook_ralph.core import policy, selection, settling
+from rulebook_ralph.core.model import Prd
+from rulebook_ralph.loop import brief, preflight, summary
+from rulebook_ralph.loop.manager import RECENT_COMMITS, STAGE, RunOptions
+from rulebook_ralph.loop.project import Project, load_prd
+from rulebook_ralph.loop.settler import last_feedback, read_progress
+from rulebook_ralph.state import history
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run would do: the tasks in order with their most attempts, the most iterations, the first prompt."""
+
+    agent: str
+    branch: str
+    tasks: tuple[tuple[str, str, int], ...]
+    max_iterations: int
+    max_wall_time: float | None
+    max_cost_usd: float | None
+    gates: tuple[tuple[str, str], ...]
+    reason: str
+    prompt: str
+
+
+def rehearse(project: Project, agent: str, options: RunOptions) -> Plan:
+    """Raises RalphError for what would stop the run as well."""
+    preflight.require_something_to_verify(project, trust_agent=options.trust_agent)
+    prd, _ = load_prd(project.folder)
+    preflight.require_known_tasks(prd, options.only)
+    config = project.config
+    reopen = {task.id for task in prd.tasks if task.status == "blocked"} if options.retry_blocked else set[str]()
+    order = selection.plan(prd, only=options.only, reopen=reopen)
+    first = selection.next_task(prd, only=options.only, reopen=reopen)
+    attempts = [policy.attempts_left(config, task, STAGE) for task in order]
+    most = options.max_iterations or config.limits.max_iterations or sum(attempts)
+    return Plan(
+        agent=agent,
+        branch=prd.branch or f"ralph/{prd.project}",
+        tasks=tuple((task.id, task.title, left) for task, left in zip(order, attempts, strict=True)),
+        max_iterations=most,
+        max_wall_time=config.limits.max_run_wall_time,
+        max_cost_usd=config.limits.max_cost_usd,
+        gates=tuple((step.name, step.command) for step in config.verification.steps),
+        reason="" if first else summary.why_nothing_is_left(prd, only=options.only).reason,
+        prompt=_prompt(project, prd, first.id, most) if first else "",
+    )
+
+
+def as_text(plan: Plan) -> str:
+    """The plan for people."""
+    if not plan.tasks:
+        return f"Nothing to do: {plan.reason}"
+    time = "no time limit" if plan.max_wall_time is None else f"at most {plan.max_wall_time:.0f} s"
+    cost = "no cost limit" if plan.max_cost_usd is None else f"at most ${plan.max_cost_usd:.2f}"
+    lines = [
+        f"Would work on branch {plan.branch} with {plan.agent}: at most {plan.max_iterations} iterations, {time}, {cost}.",
+        "",
+        "Tasks, in this order:",
+        *(f"  {task_id}: {title} (at most {left} attempts)" for task_id, title, left in plan.tasks),
+        "",
+        "Gates after each attempt:",
+        *(f"  {name}: {command}" for name, command in plan.gates),
+        "",
+        "The first prompt:",
+        "",
+        plan.prompt,
+    ]
+    return "\n".join(lines)
+
+
+def as_json(plan: Plan) -> dict[str, object]:
+    """The plan as one object."""
+    return {
+        "agent": plan.agent,
+        "branch": plan.branch,
+        "tasks": [{"id": task_id, "title": title, "maxAttempts": left} for task_id, title, left in plan.tasks],
+        "maxIterations": plan.max_iterations,
+        "maxWallTime": plan.max_wall_time,
+        "maxCostUsd": plan.max_cost_usd,
+        "gates": [{"name": name, "command": command} for name, command in plan.gates],
+        "reason": plan.reason or None,
+        "prompt": plan.prompt,
+    }
+
+
+def _prompt(project: Project, prd: Prd, task_id: str, most: int) -> str:
+    config = project.config
+    number = max(history.numbers(project.folder)[-1:], default=0) + 1
+    task = settling.opened(prd.task(task_id), stage=STAGE, number=number, at="")
+    return brief.render(
+        brief.Situation(
+            prd=prd.replacing(task),
+            task=task,
+            stage=STAGE,
+            progress=read_progress(project),
+            commits=project.repository.recent_commits(RECENT_COMMITS),
+            rules=config.rules,
+            steps=config.verification.steps if config.verification.enabled else (),
+            promise=policy.ROLE_PROMISE[STAGE],
+            feedback=last_feedback(project, prd.task(task_id)),
+            iteration=1,
+            max_iterations=most,
+            attempt=task.attempts.get(STAGE, 0) + 1,
+            max_attempts=policy.max_attempts(config, STAGE),
+            prompt_tokens=config.limits.prompt_tokens,
+        )
+    ).prompt

@@ -1,0 +1,313 @@
+"""Everything a run writes: iteration files, prd.json, progress.txt, the saved state and the branch, in the write order.
+
+Each step of settling is recognised when it was done already, so that a crash anywhere is mended by doing it again.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from rulebook_ralph.clock import Clock
+from rulebook_ralph.core import policy, settling
+from rulebook_ralph.core.evidence import Iteration
+from rulebook_ralph.core.model import Prd, Task
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.loop import leftovers, record
+from rulebook_ralph.loop.preflight import Ready
+from rulebook_ralph.loop.project import Project
+from rulebook_ralph.state import codec, disk, guard, history, progress, store
+from rulebook_ralph.workspace import commits
+from rulebook_ralph.workspace import guard as git_guard
+from rulebook_ralph.workspace.git import GitError
+from rulebook_ralph.workspace.snapshot import Opening, Workspace
+
+Notice = Callable[[str, str], None]
+MAX_PROGRESS_BYTES = 64 * 1024 * 1024
+
+
+class Settler:
+    """The only writer of a project's state, for one run."""
+
+    def __init__(
+        self,
+        project: Project,
+        workspace: Workspace,
+        ready: Ready,
+        prd: Prd,
+        prd_bytes: bytes,
+        *,
+        clock: Clock,
+        notice: Notice,
+    ) -> None:
+        self._project = project
+        self._workspace = workspace
+        self._who = ready.who
+        self._sign = ready.sign
+        self._clock = clock
+        self._notice = notice
+        self._prd_bytes = prd_bytes
+        self._guard: guard.StateGuard | None = None
+        self._unsaved: set[str] = set()
+        self._feedback: dict[str, str] = {}
+        self._commits: tuple[str, tuple[str, ...]] = ("", ())
+        self.prd = prd
+        self.kept_tree: str | None = None
+        self.hooks_folder = project.repository.hooks_folder()
+        self._reference = commits.state_reference(prd.project)
+        taken = history.numbers(project.folder)
+        self._number = max([*taken[-1:], commits.highest_number(project.repository, prd.project)])
+        if project.repository.commit_of(self._reference) is None:
+            self._unsaved = {f"history/iteration-{number}.json" for number in taken}
+
+    @property
+    def branch(self) -> str:
+        return self.prd.branch or f"ralph/{self.prd.project}"
+
+    # What an iteration is made of
+
+    def take_number(self) -> int:
+        """The next iteration number: above every one in the history and the refs."""
+        self._number += 1
+        return self._number
+
+    def progress_text(self) -> str:
+        return read_progress(self._project)
+
+    def recent_commits(self, count: int) -> tuple[str, ...]:
+        head = self._project.repository.head_by_file()
+        if self._commits[0] != head or not head:
+            self._commits = (head, self._project.repository.recent_commits(count))
+        return self._commits[1]
+
+    def feedback_for(self, task: Task) -> str:
+        """What the task's last attempt must be told, from this run or from the history."""
+        return self._feedback.get(task.id) or last_feedback(self._project, task)
+
+    def red_on_base_of_last(self) -> frozenset[str]:
+        """The gates that were red on the base of the last iteration and have not been green since."""
+        numbers = history.numbers(self._project.folder)
+        return frozenset(history.read(self._project.folder, numbers[-1]).red_on_base) if numbers else frozenset()
+
+    # Between agents
+
+    def take_edits(self) -> None:
+        """Read prd.json again; what a person changed since it was written is taken over. Raises RalphError."""
+        data = store.read_prd_bytes(self._project.folder)
+        if data == self._prd_bytes:
+            return
+        theirs = codec.decode_prd(data, name=str(self._project.folder.prd))
+        if theirs.project != self.prd.project:
+            raise RalphError(
+                f"{self._project.folder.prd}: $.project was changed while a run goes on; end it before renaming"
+            )
+        self.prd = settling.with_edit(self.prd, theirs)
+        self._prd_bytes = data
+        self._notice("info", "prd.json was edited: the changes are taken over")
+
+    # Write order, step 1
+
+    def open(self, opened: Iteration, prd: Prd, opening: Opening, git_files: git_guard.Guard) -> None:
+        """The iteration file, prd.json, the saved state; then the folder is remembered, as the agent must leave it."""
+        folder = self._project.folder
+        leftovers.save(self._project, opened.iteration_number, opening, git_files)
+        history.create(folder, opened)
+        self._write_prd(prd)
+        self._unsaved |= {
+            "prd.json",
+            "progress.txt",
+            "config.yaml",
+            f"history/iteration-{opened.iteration_number}.json",
+        }
+        self._save_state()
+        self._guard = guard.remember(folder)
+
+    def restore_state(self, number: int) -> tuple[str, ...]:
+        """Put back what was changed in the state folder while the agent lived; the other version is kept aside."""
+        if self._guard is None:
+            return ()
+        restored = self._guard.restore(self._saved_content)
+        if not restored:
+            return ()
+        names = ", ".join(item.name for item in restored[:5]) + (" …" if len(restored) > 5 else "")
+        kept = keep_aside(self._project, number, restored)
+        self._notice(
+            "warning",
+            f"changed in .rulebook-ralph/ while the agent worked, and put back: {names} (the other version: {kept})",
+        )
+        return (f"The folder .rulebook-ralph/ was changed ({names}); it was put back. Leave it alone.",)
+
+    # Write order, steps 2 and 3
+
+    def settle(
+        self, judged: Iteration, opening: Opening, *, attempts_allowed: int, time_left: float
+    ) -> tuple[Iteration, policy.Settlement]:
+        """Write the verdict down, then carry it out; returns the settled record and what followed."""
+        history.update(self._project.folder, judged)
+        if judged.verdict is None:
+            raise AssertionError("an iteration is settled after it was judged")
+        settlement = policy.settle(
+            judged.verdict,
+            attempt=judged.attempt,
+            attempts_allowed=attempts_allowed,
+            time_left=time_left,
+            rollback=self._project.config.git.rollback,
+        )
+        return self.carry_out(judged, settlement, opening)
+
+    def resettle(self, judged: Iteration, opening: Opening) -> None:
+        """Carry out what a dead run had judged; a verdict never changes, whatever the limits are now."""
+        if judged.verdict is None:
+            raise RalphError(
+                f"{self._project.folder.iteration(judged.iteration_number)}: $.verdict is missing in phase judged; "
+                "set its phase to settled to leave that iteration as it is"
+            )
+        settlement = policy.settle(
+            judged.verdict,
+            attempt=judged.attempt,
+            attempts_allowed=policy.max_attempts(self._project.config, judged.stage),
+            time_left=1.0,
+            rollback=self._project.config.git.rollback,
+        )
+        self.carry_out(judged, settlement, opening)
+
+    def carry_out(
+        self, judged: Iteration, settlement: policy.Settlement, opening: Opening
+    ) -> tuple[Iteration, policy.Settlement]:
+        """Step 3, safe to repeat: the code commit or rollback, prd.json, progress, the record, the state commit."""
+        if settlement.trigger == "complete":
+            settlement = self._land(judged, settlement)
+        self.kept_tree = self._kept(judged, settlement, opening)
+        at = self._clock.iso()
+        self._write_prd(settling.settled(self.prd, judged, settlement, at=at))
+        final = record.settled(judged, settlement)
+        self._append_progress(final, settlement)
+        history.update(self._project.folder, final)
+        self._unsaved.add(f"history/iteration-{final.iteration_number}.json")
+        self._feedback[final.task_id] = final.feedback
+        leftovers.remove(self._project, final.iteration_number)
+        if settlement.trigger in ("complete", "block"):
+            self.commit_state(f"ralph: {final.task_id} {settlement.completion_status}")
+        return final, settlement
+
+    def _land(self, judged: Iteration, settlement: policy.Settlement) -> policy.Settlement:
+        """Move the branch to the candidate commit, from its base only."""
+        repository = self._project.repository
+        commit = judged.commit or ""
+        try:
+            commits.move_branch(
+                repository, self.branch, commit, judged.base_commit, reason=f"ralph: complete {judged.task_id}"
+            )
+        except GitError:
+            if not repository.contains(commit):
+                return policy.branch_moved(self.branch)
+        else:
+            self._workspace.publish_index()
+        return settlement
+
+    def _kept(self, judged: Iteration, settlement: policy.Settlement, opening: Opening) -> str | None:
+        """The tree of unfinished work that stays for the next attempt; a rollback leaves none."""
+        if settlement.trigger == "complete" or judged.tree is None or judged.tree == opening.tree:
+            return None
+        if not settlement.rollback:
+            return judged.tree
+        self._workspace.restore(opening, judged.tree)
+        return None
+
+    def commit_state(self, message: str) -> None:
+        """Commit the state folder on the branch, on its own; nothing where nothing changed or it is not wanted."""
+        repository = self._project.repository
+        if self._project.config.git.state_commit == "none":
+            return
+        head = repository.head()
+        commit = self._workspace.commit_state(self._project.folder.path, head, f"{message}\n", sign=self._sign)
+        if commit is None:
+            return
+        try:
+            commits.move_branch(repository, self.branch, commit, head, reason=message)
+        except GitError:
+            self._notice("warning", f"branch {self.branch} moved; the state is committed with the next task")
+            return
+        self._workspace.publish_state(commit, whole=self.kept_tree is None)
+
+    def finish(self) -> None:
+        """The end of a run: everything is committed and saved."""
+        self._save_state()
+        self.commit_state("ralph: state")
+
+    # Parts
+
+    def _write_prd(self, prd: Prd) -> None:
+        self.prd = prd
+        data = codec.encode_prd(prd)
+        if data != self._prd_bytes:
+            disk.replace_file(self._project.folder.prd, data)
+            self._prd_bytes = data
+            self._unsaved.add("prd.json")
+
+    def _append_progress(self, final: Iteration, settlement: policy.Settlement) -> None:
+        text = self.progress_text()
+        if progress.has_entry(text, final.iteration_number):
+            return
+        addition = progress.closing(text) + progress.entry(
+            final,
+            gates=[f"{check.step} {'passed' if check.passed else 'failed'}" for check in final.checks],
+            reason="" if settlement.trigger == "complete" else (final.verdict.reason if final.verdict else ""),
+            learnings=final.parsed.learnings if final.parsed else (),
+            summary=final.parsed.summary if final.parsed and settlement.trigger == "complete" else "",
+        )
+        disk.append_file(self._project.folder.progress, addition.encode("utf-8", "replace"))
+        self._unsaved.add("progress.txt")
+
+    def _save_state(self) -> None:
+        folder = self._project.folder
+        names = self._unsaved or set()
+        files = {name: content for name in sorted(names) if (content := _content(folder.path / name)) is not None}
+        if files:
+            commits.save_state(
+                self._project.repository, self._who, self._reference, files, seconds=self._clock.seconds()
+            )
+        self._unsaved = set()
+
+    def _saved_content(self, name: str) -> bytes | None:
+        return commits.file_of_state(self._project.repository, self._reference, name)
+
+
+def last_feedback(project: Project, task: Task) -> str:
+    """What the history says the task's last attempt must be told; empty for a task that starts anew."""
+    if task.settled_iteration is None or task.status == "blocked":
+        return ""
+    try:
+        return history.read(project.folder, task.settled_iteration).feedback
+    except RalphError:
+        return ""
+
+
+def read_progress(project: Project) -> str:
+    """progress.txt; of one beyond reason, its end."""
+    path = project.folder.progress
+    try:
+        with path.open("rb") as file:
+            size = path.stat().st_size
+            file.seek(max(0, size - MAX_PROGRESS_BYTES))
+            return file.read().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise RalphError(f"cannot read {path}: {error.strerror}") from error
+
+
+def keep_aside(project: Project, number: int, restored: tuple[guard.Restored, ...]) -> Path:
+    """Keep the other versions of restored files in the git folder, for the person; returns the folder."""
+    folder = project.repository.private / "held" / f"iteration-{number}"
+    for item in restored:
+        if item.other is not None:
+            target = folder / item.name
+            disk.make_folder(target.parent)
+            disk.replace_file(target, item.other)
+    return folder
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return None if path.is_symlink() else path.read_bytes()
+    except OSError:
+        return None

@@ -1,0 +1,145 @@
+"""What is said of a run: how an iteration ended, why the run ended, what to do next. Pure functions on values."""
+
+from collections.abc import Collection, Mapping
+
+from rulebook_ralph.core import events, selection
+from rulebook_ralph.core.evidence import Iteration
+from rulebook_ralph.core.model import Prd, Task
+from rulebook_ralph.core.policy import RunTally, Settlement, Stop
+from rulebook_ralph.errors import ExitCode
+
+_CODES = {
+    "complete": ExitCode.OK,
+    "paused": ExitCode.OK,
+    "blocked": ExitCode.BLOCKED,
+    "stuck": ExitCode.BLOCKED,
+    "max-iterations": ExitCode.LIMITED,
+    "max-wall-time": ExitCode.LIMITED,
+    "max-cost": ExitCode.LIMITED,
+    "rate-limited": ExitCode.LIMITED,
+    "cancelled": ExitCode.INTERRUPTED,
+    "interrupted": ExitCode.INTERRUPTED,
+    "error": ExitCode.AGENT,
+}
+
+
+def exit_code(ended: events.RunEnded) -> ExitCode:
+    """The exit code for a stop reason (DESIGN.md, Exit codes)."""
+    return _CODES[ended.stop_reason]
+
+
+def why_nothing_is_left(prd: Prd, *, only: Collection[str]) -> Stop:
+    """Why no task can be picked: all completed, or what is open is blocked or waits for it."""
+    tasks = [task for task in prd.tasks if not only or task.id in only]
+    remaining = [task for task in tasks if task.status != "completed"]
+    if not remaining:
+        return Stop("complete", "all tasks are completed" if not only else "the chosen tasks are completed")
+    blocked = [task.id for task in remaining if task.status == "blocked"]
+    waiting = [task for task in remaining if task.status == "pending"]
+    parts = []
+    if blocked:
+        parts.append(f"{len(blocked)} blocked ({_some(blocked)})")
+    if waiting:
+        needed = sorted({need for task in waiting for need in selection.waiting_on(prd, task)})
+        parts.append(f"{len(waiting)} waiting for {_some(needed)}")
+    return Stop("blocked", f"no task can be worked on: {', '.join(parts)}")
+
+
+def settled_event(record: Iteration, settlement: Settlement, prd: Prd, tally: RunTally) -> events.IterationSettled:
+    """What the console shows of a settled iteration. `duration_ms` is the whole pass."""
+    outcomes = {"complete": "completed", "retry": "retry", "block": "blocked", "interrupt": "interrupted"}
+    outcome = "limited" if settlement.completion_status == "limited" else outcomes[settlement.trigger]
+    return events.IterationSettled(
+        iteration_number=record.iteration_number,
+        task_id=record.task_id,
+        outcome=outcome,  # type: ignore[arg-type]  # one of the words above
+        reason=settlement.blocked_reason or (record.verdict.reason if record.verdict else ""),
+        commit=record.commit if settlement.trigger == "complete" else None,
+        files_changed=len(record.files_changed),
+        duration_ms=record.duration_ms,
+        usage=record.usage,
+        cost_usd=record.cost_usd,
+        run_cost_usd=tally.cost_usd,
+        run_tokens=tally.tokens,
+        completed_tasks=sum(task.status == "completed" for task in prd.tasks),
+        total_tasks=len(prd.tasks),
+    )
+
+
+def run_ended(
+    stop: Stop,
+    prd: Prd,
+    *,
+    touched: Mapping[str, str | None],
+    tally: RunTally,
+    duration: float,
+    branch: str,
+) -> events.RunEnded:
+    """The end of a run: the tasks it touched and those that are blocked, and the next steps."""
+    shown = [task for task in prd.tasks if task.id in touched or task.status == "blocked"]
+    completed = sum(task.status == "completed" for task in prd.tasks if task.id in touched)
+    return events.RunEnded(
+        stop_reason=stop.stop_reason,
+        reason=stop.reason,
+        tasks=tuple(_line(task, touched.get(task.id)) for task in shown),
+        iterations=tally.iterations,
+        completed_count=completed,
+        failed_count=sum(task.status == "blocked" for task in prd.tasks),
+        cost_usd=tally.cost_usd,
+        tokens=tally.tokens,
+        duration_ms=round(duration * 1000),
+        next_steps=_next_steps(stop, prd, shown, completed=completed, branch=branch),
+    )
+
+
+def as_json(ended: events.RunEnded) -> dict[str, object]:
+    """The one object of `--json` (DESIGN.md, Exit codes and results)."""
+    blocked = next((task for task in ended.tasks if task.status == "blocked"), None)
+    success = ended.stop_reason == "complete"
+    return {
+        "success": success,
+        "completedCount": ended.completed_count,
+        "failedCount": ended.failed_count,
+        "iterations": ended.iterations,
+        "stopReason": ended.stop_reason,
+        "error": None if success else ended.reason,
+        "blockingIssue": {"taskId": blocked.task_id, "reason": blocked.reason} if blocked else None,
+        "costUsd": round(ended.cost_usd, 6),
+        "tokens": ended.tokens,
+        "durationMs": ended.duration_ms,
+    }
+
+
+def _line(task: Task, commit: str | None) -> events.TaskLine:
+    return events.TaskLine(
+        task_id=task.id,
+        title=task.title,
+        status=task.status,
+        attempts=sum(task.attempts.values()),
+        cost_usd=task.cost_usd,
+        commit=commit,
+        reason=task.blocked_reason or "",
+    )
+
+
+def _next_steps(stop: Stop, prd: Prd, shown: list[Task], *, completed: int, branch: str) -> tuple[str, ...]:
+    steps = []
+    blocked = [task for task in shown if task.status == "blocked"]
+    if completed:
+        steps.append(f"review the work: git log --oneline {branch}")
+    if blocked:
+        number = blocked[0].settled_iteration
+        steps.append(f"see why {blocked[0].id} is blocked: ralph show {number}")
+        steps.append("edit its task in .rulebook-ralph/prd.json, then: ralph run")
+    elif stop.stop_reason in ("max-iterations", "max-wall-time", "max-cost", "rate-limited", "interrupted"):
+        steps.append("go on: ralph resume")
+    elif stop.stop_reason == "error":
+        steps.append("mend what stopped the agent, then: ralph resume")
+    elif stop.stop_reason == "complete" and all(task.status == "completed" for task in prd.tasks):
+        steps.append(f"merge it when you like it: git switch - && git merge {branch}")
+    return tuple(steps)
+
+
+def _some(names: Collection[str]) -> str:
+    names = list(names)
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

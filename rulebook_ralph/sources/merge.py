@@ -1,0 +1,93 @@
+"""A second import into a PRD that already lives. Pure: what a run or a person has set stays as it is."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from rulebook_ralph.core.model import Prd, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A pending task whose source now lists more criteria than the PRD; `missing` are those the PRD does not have."""
+
+    task_id: str
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """`prd` is the very one given if nothing was added. `problems` are lines about tasks not taken over."""
+
+    prd: Prd
+    added: tuple[str, ...] = ()
+    vanished: tuple[str, ...] = ()
+    differs: tuple[Difference, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def merge(
+    prd: Prd, imported: Sequence[Task], *, folders: Collection[str] | None = None, refused: Collection[str] = ()
+) -> Merge:
+    """Add the tasks the PRD does not have yet behind its own, in the order given; change nothing else.
+
+    `folders` are the folders that were read whole, as in `SourceReading.folders`: a task of the PRD from one of them
+    that was not imported has vanished. It is kept and listed. Without `folders`, those the imported tasks come from
+    count. `refused` are ids that are still there but could not be read.
+    """
+    known = {task.id.casefold(): task for task in prd.tasks}
+    added: list[Task] = []
+    differs: list[Difference] = []
+    problems: list[str] = []
+    for task in imported:
+        existing = known.get(task.id.casefold())
+        if existing is None:
+            known[task.id.casefold()] = task
+            added.append(task)
+        elif existing.id != task.id:
+            problems.append(
+                f"{task.source or task.id}: its id equals that of the task {existing.id} but for upper and lower case:"
+                " rename one of them"
+            )
+        elif difference := _difference(existing, task):
+            differs.append(difference)
+    ids = {task.id for task in known.values()}
+    added = [_with_known_dependencies(task, ids, problems) for task in added]
+    return Merge(
+        prd=msgspec.structs.replace(prd, tasks=(*prd.tasks, *added)) if added else prd,
+        added=tuple(task.id for task in added),
+        vanished=_vanished(prd, imported, folders, refused),
+        differs=tuple(differs),
+        problems=tuple(problems),
+    )
+
+
+def _difference(existing: Task, imported: Task) -> Difference | None:
+    had = set(existing.acceptance_criteria)
+    missing = tuple(criterion for criterion in imported.acceptance_criteria if criterion not in had)
+    more = len(imported.acceptance_criteria) > len(existing.acceptance_criteria)
+    return Difference(existing.id, missing) if existing.status == "pending" and more and missing else None
+
+
+def _with_known_dependencies(task: Task, ids: Collection[str], problems: list[str]) -> Task:
+    known = tuple(needed for needed in task.dependencies if needed in ids)
+    if known == task.dependencies:
+        return task
+    unknown = ", ".join(needed for needed in task.dependencies if needed not in ids)
+    problems.append(f"{task.source or task.id}: depends on what is not in the PRD ({unknown}): left out")
+    return msgspec.structs.replace(task, dependencies=known)
+
+
+def _vanished(
+    prd: Prd, imported: Sequence[Task], folders: Collection[str] | None, refused: Collection[str]
+) -> tuple[str, ...]:
+    read = set(folders) if folders is not None else {_folder(task) for task in imported if task.source}
+    there = {task.id.casefold() for task in imported} | {one.casefold() for one in refused}
+    return tuple(
+        task.id for task in prd.tasks if task.source and _folder(task) in read and task.id.casefold() not in there
+    )
+
+
+def _folder(task: Task) -> str:
+    return task.source.rpartition("/")[0] or "."

@@ -1,0 +1,58 @@
+"""What every source of tasks gives, whatever its files look like."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from rulebook_ralph.core.model import Task
+from rulebook_ralph.core.problem import escaped
+
+LONGEST_SHOWN = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProblem:
+    """Something in a user's file that cannot be taken as it stands. `line` counts from 1; None is the whole file."""
+
+    file: Path
+    line: int | None
+    message: str
+
+    def told(self, root: Path) -> str:
+        """`path:line: message`, the path relative to `root` where it lies below, always printable on one line."""
+        file = self.file.relative_to(root) if self.file.is_relative_to(root) else self.file
+        place = file.as_posix() if self.line is None else f"{file.as_posix()}:{self.line}"
+        return escaped(f"{place}: {self.message}", LONGEST_SHOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReading:
+    """What was read. A malformed task is left out of `tasks`, named in `problems`, and its id stands in `refused`.
+
+    `folders` are the folders read whole, written as in `Task.source`: a known task from one of them that is neither in
+    `tasks` nor in `refused` is no longer there.
+    """
+
+    tasks: tuple[Task, ...] = ()
+    problems: tuple[SourceProblem, ...] = ()
+    folders: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+class Source(Protocol):
+    """A module (or object) that finds task lists of one kind and reads them."""
+
+    @property
+    def name(self) -> str: ...
+
+    def find(self, root: Path, /) -> Path | None:
+        """Where this kind of task list lies in a project, or None."""
+        ...
+
+    def read_all(self, paths: Sequence[Path], /, *, root: Path, known_ids: Collection[str] = ()) -> SourceReading:
+        """Read what the paths name. `known_ids` may be depended on although they are not read.
+
+        Raises RalphError where a path holds no task list of this kind.
+        """
+        ...

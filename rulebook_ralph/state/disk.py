@@ -1,0 +1,89 @@
+"""The only ways a state file is written. Each is atomic or append-only, and on disk when it returns (DESIGN.md)."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from rulebook_ralph.errors import RalphError
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Put `data` at `path` as a whole: temporary file, fsync, rename, fsync of the folder. Raises RalphError."""
+    temporary = _temporary(path)
+    try:
+        _write_whole(temporary, data)
+        temporary.rename(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise _explained(path, error) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def create_file(path: Path, data: bytes) -> None:
+    """Like `replace_file`, but fails with FileExistsError where `path` exists: a number is never used twice."""
+    temporary = _temporary(path)
+    try:
+        _write_whole(temporary, data)
+        os.link(temporary, path)
+        _sync_folder(path.parent)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise _explained(path, error) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def append_file(path: Path, data: bytes) -> None:
+    """Append `data` in one write and fsync it. Raises RalphError."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        try:
+            _write_all(descriptor, data)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise _explained(path, error) from error
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder and those above it. Raises RalphError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _explained(path, error) from error
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
+    try:
+        _write_all(descriptor, data)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _explained(path: Path, error: OSError) -> RalphError:
+    return RalphError(f"cannot write {path}: {error.strerror or error}; make it writable or free some space")

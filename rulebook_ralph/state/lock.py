@@ -1,0 +1,75 @@
+"""One run at a time on a project: a lock that the kernel releases when its holder dies."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from rulebook_ralph.errors import RalphError
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds the lock: process id, since when (ISO time), and what it does."""
+
+    pid: int
+    since: str
+    command: str
+
+
+@contextmanager
+def held(path: Path, *, since: str, command: str) -> Iterator[bool]:
+    """Hold the project's lock; yields whether the last holder died. Raises RalphError naming one that lives."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    except OSError as error:
+        raise RalphError(f"cannot open the lock {path}: {error.strerror}; make the git folder writable") from error
+    try:
+        _take(descriptor, path)
+        died = os.fstat(descriptor).st_size > 0
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, msgspec.json.encode(Holder(os.getpid(), since, command)), 0)
+        try:
+            yield died
+        except RalphError:
+            os.ftruncate(descriptor, 0)
+            raise
+        os.ftruncate(descriptor, 0)
+    finally:
+        os.close(descriptor)
+
+
+def holder(path: Path) -> Holder | None:
+    """Who holds the lock now, or None."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return _read(path)
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _take(descriptor: int, path: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        other = _read(path)
+        who = f"process {other.pid} ('ralph {other.command}', since {other.since})" if other else "another process"
+        raise RalphError(f"{who} is working on this project; wait for it or end it") from None
+
+
+def _read(path: Path) -> Holder | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Holder)
+    except (OSError, msgspec.MsgspecError):
+        return None

@@ -1,0 +1,139 @@
+"""`progress.txt`: the append-only log for people and agents.
+
+A header, then one entry for each settled iteration. What stands at the beginning of a line is Ralph's; text from agents
+is indented. An entry ends with its own end line, so a torn or forged one is recognised; a torn tail is closed, never
+rewritten.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rulebook_ralph.core.evidence import Iteration
+from rulebook_ralph.core.model import STATE_FOLDER
+from rulebook_ralph.core.problem import Problem
+
+_START = re.compile(r"^## Iteration (\d+) · ", re.MULTILINE)
+_TORN_END = "## End of a torn entry\n"
+_INDENT = "    "
+MAX_TEXT = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One whole entry: its number and its text with the end line."""
+
+    number: int
+    text: str
+
+    @property
+    def learnings(self) -> tuple[str, ...]:
+        return tuple(line[len(_LEARNING) :] for line in self.text.splitlines() if line.startswith(_LEARNING))
+
+
+_LEARNING = f"{_INDENT}learned: "
+
+
+def header(project: str, *, created_at: str, task_count: int) -> str:
+    """The beginning of a new progress.txt: what it is, and the first iteration marker."""
+    return (
+        f"# Progress of {_one_line(project)}\n"
+        "# Append-only: one entry for each settled iteration. Ralph writes it, people and agents read it.\n"
+        "\n"
+        f"## Iteration 0 · initialised · {created_at}\n"
+        f"{_INDENT}tasks: {task_count}\n"
+        f"{_end(0)}"
+    )
+
+
+def entry(iteration: Iteration, *, gates: Sequence[str], reason: str, learnings: Sequence[str], summary: str) -> str:
+    """The entry of a settled iteration. `gates` are ready-made phrases such as `tests passed`."""
+    status = iteration.completion_status or "failed"
+    lines = [
+        f"## Iteration {iteration.iteration_number} · {iteration.task_id} · {iteration.stage} · "
+        f"attempt {iteration.attempt} · {status}",
+        f"{_INDENT}at: {iteration.ended_at or iteration.started_at}",
+    ]
+    if gates:
+        lines.append(f"{_INDENT}gates: {_one_line(', '.join(gates))}")
+    if iteration.commit:
+        lines.append(f"{_INDENT}commit: {iteration.commit[:12]}")
+    if summary:
+        lines.append(f"{_INDENT}summary: {_one_line(summary)}")
+    if reason:
+        lines.append(f"{_INDENT}reason: {_one_line(reason)}")
+    lines.extend(f"{_LEARNING}{_one_line(learning)}" for learning in learnings)
+    return "\n".join(lines) + "\n" + _end(iteration.iteration_number)
+
+
+def closing(text: str) -> str:
+    """What must be appended before a new entry so that a torn tail is closed; empty for a whole file."""
+    if not text or text.endswith("\n") and not _open_tail(text):
+        return ""
+    return ("" if text.endswith("\n") else "\n") + (_TORN_END if _open_tail(text) else "")
+
+
+def entries(text: str) -> list[Entry]:
+    """All whole entries, in order, without the initial marker."""
+    starts = [(match.start(), int(match.group(1))) for match in _START.finditer(text)]
+    found: list[Entry] = []
+    for (start, number), following in zip(starts, [*starts[1:], (len(text), 0)], strict=True):
+        block = text[start : following[0]]
+        end = block.rfind(_end(number))
+        if number and end >= 0 and (end == 0 or block[end - 1] == "\n"):
+            found.append(Entry(number, block[: end + len(_end(number))]))
+    return found
+
+
+def has_entry(text: str, number: int) -> bool:
+    """Whether the whole entry of that iteration stands in the text."""
+    return f"\n{_end(number)}" in text
+
+
+def head(text: str) -> str:
+    """What stands before the first entry of an iteration."""
+    for match in _START.finditer(text):
+        if int(match.group(1)):
+            return text[: match.start()]
+    return text
+
+
+def problems(root: Path) -> list[Problem]:
+    """What is wrong with a project's progress.txt: a torn entry that is not closed, an entry that stands twice."""
+    name = f"{STATE_FOLDER}/progress.txt"
+    try:
+        text = (root / name).read_text("utf-8")
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        return [Problem(name, None, "", f"cannot be read as UTF-8 text: {error}")]
+    found = []
+    seen: set[int] = set()
+    for match in _START.finditer(text):
+        number = int(match.group(1))
+        line = text.count("\n", 0, match.start()) + 1
+        following = _START.search(text, match.end())
+        block = text[match.start() : following.start() if following else len(text)]
+        if _end(number) not in block and _TORN_END not in block:
+            found.append(Problem(name, line, "", f"the entry of iteration {number} has no end line: it is torn"))
+        elif number in seen and _end(number) in block:
+            found.append(Problem(name, line, "", f"iteration {number} has a second entry"))
+        seen.add(number)
+    return found
+
+
+def _open_tail(text: str) -> bool:
+    starts = list(_START.finditer(text[-65536:]))
+    if not starts:
+        return False
+    tail = text[-65536:][starts[-1].start() :]
+    return _end(int(starts[-1].group(1))) not in tail and _TORN_END not in tail
+
+
+def _end(number: int) -> str:
+    return f"## End of iteration {number}\n"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:MAX_TEXT]

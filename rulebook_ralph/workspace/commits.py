@@ -1,0 +1,237 @@
+"""Commits and refs that Ralph makes: snapshots, the saved state, and what lands on the branch."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rulebook_ralph.core.model import STATE_FOLDER
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.workspace.git import GitError
+from rulebook_ralph.workspace.repository import Repository
+
+MAX_OUTPUT_BYTES = 32 * 1024 * 1024
+_STATE_DEPTH = 3
+
+
+def state_reference(project: str) -> str:
+    """Where the state folder is saved: the base for restoring and merging."""
+    return f"refs/ralph/{project}/state"
+
+
+def state_references(repository: Repository) -> tuple[str, ...]:
+    """The saved states that there are."""
+    names = repository.git.text("for-each-ref", "--format=%(refname)", "refs/ralph").splitlines()
+    return tuple(name for name in names if name.endswith("/state") and name.count("/") == _STATE_DEPTH)
+
+
+def snapshot_reference(project: str, task_id: str, number: int) -> str:
+    """Where an attempt is saved. Below `tasks/`, so that a task may be named `state`."""
+    return f"refs/ralph/{project}/tasks/{task_id}/{number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Author and committer as git wants them in a commit, without the time."""
+
+    author: str
+    committer: str
+
+
+def identity(repository: Repository) -> Identity:
+    """Who commits. Raises RalphError where git has no name or address for it."""
+    try:
+        answers = [repository.git.text("var", name) for name in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT")]
+    except GitError:
+        raise RalphError(
+            "git does not know who commits; run: git config user.name 'Your Name' && git config user.email you@example.com"
+        ) from None
+    author, committer = (answer.rsplit(" ", 2)[0] for answer in answers)
+    return Identity(author, committer)
+
+
+def signing_problem(repository: Repository) -> str | None:
+    """Why a signed commit cannot be made here, where the configuration asks for one; None where all is well."""
+    if not wants_signing(repository):
+        return None
+    try:
+        repository.git.raw("commit-tree", "-S", "-m", "ralph: can this be signed?", repository.tree_of("HEAD"))
+    except GitError as error:
+        return error.stderr.splitlines()[0] if error.stderr else "signing failed"
+    return None
+
+
+def wants_signing(repository: Repository) -> bool:
+    """Whether commits are to be signed (commit.gpgSign)."""
+    try:
+        return repository.git.text("config", "--type=bool", "--get", "commit.gpgSign") == "true"
+    except GitError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """An attempt to be saved: the tree, and beside it the prompt and the raw output."""
+
+    reference: str
+    tree: str
+    base: str
+    prompt: str
+    output_file: Path
+    message: str
+    kept_tips: Sequence[str] = ()
+
+
+def save_snapshot(repository: Repository, who: Identity, snapshot: Snapshot, *, seconds: int) -> str:
+    """Save an attempt under its ref; returns the commit.
+
+    Its tree is the attempt's and its first parent the base, so that `git diff` and `git checkout` work on it as they are;
+    its second parent holds `prompt.md` and `output.log`, and keeps the agent's own commits reachable.
+    """
+
+    def lines() -> Iterator[bytes]:
+        prompt = snapshot.prompt.encode("utf-8", "surrogateescape")
+        yield from _commit_head(snapshot.reference, 1, who, seconds, b"prompt and output of an attempt")
+        for tip in snapshot.kept_tips:
+            yield f"merge {tip}\n".encode()
+        yield b"M 100644 inline prompt.md\n" + _data(prompt)
+        yield from _file("output.log", snapshot.output_file)
+        message = snapshot.message.encode("utf-8", "replace")
+        yield from _commit_head(snapshot.reference, 2, who, seconds, message, start=snapshot.base)
+        yield b"merge :1\n"
+        yield f'M 040000 {snapshot.tree} ""\n'.encode()
+
+    return _import(repository, lines(), mark=2)
+
+
+def save_state(
+    repository: Repository, who: Identity, reference: str, files: Mapping[str, bytes], *, seconds: int
+) -> str:
+    """Add changed files of the state folder (path within it -> content) to the saved state; returns the commit."""
+    parent = repository.commit_of(reference)
+
+    def lines() -> Iterator[bytes]:
+        yield from _commit_head(reference, 1, who, seconds, b"ralph: state", start=parent)
+        for name, content in files.items():
+            yield f"M 100644 inline {STATE_FOLDER}/{name}\n".encode() + _data(content)
+
+    return _import(repository, lines(), mark=1)
+
+
+def saved_state(repository: Repository, reference: str, *, history: bool = False) -> dict[str, bytes]:
+    """The files of the saved state (path within the state folder -> content), the history only where asked for."""
+    listing = repository.git.raw("ls-tree", "-r", "-z", "--name-only", reference, f"{STATE_FOLDER}/")
+    names = [os.fsdecode(name) for name in listing.split(b"\0") if name]
+    wanted = [name for name in names if history or not name.startswith(f"{STATE_FOLDER}/history/")]
+    return {
+        name.removeprefix(f"{STATE_FOLDER}/"): repository.git.raw("cat-file", "blob", f"{reference}:{name}")
+        for name in wanted
+    }
+
+
+def commit_tree(repository: Repository, tree: str, parent: str, message: str, *, sign: bool) -> str:
+    """A commit of exactly that tree; raises GitError where signing fails."""
+    options = ["-S"] if sign else []
+    return repository.git.text(
+        "commit-tree", *options, "-p", parent, tree, stdin=message.encode("utf-8", "surrogateescape")
+    )
+
+
+def move_branch(repository: Repository, branch: str, new: str, old: str, *, reason: str) -> None:
+    """Compare-and-swap of the branch; raises GitError where it is not at `old` any more."""
+    repository.git.raw("update-ref", "-m", reason, f"refs/heads/{branch}", new, old)
+
+
+def file_of_snapshot(repository: Repository, snapshot: str, name: str) -> bytes:
+    """`prompt.md` or `output.log` of a snapshot. Raises GitError where the snapshot is gone."""
+    return repository.git.raw("cat-file", "blob", f"{snapshot}^2:{name}")
+
+
+def file_of_state(repository: Repository, reference: str, name: str) -> bytes | None:
+    """One file of the saved state, or None."""
+    try:
+        return repository.git.raw("cat-file", "blob", f"{reference}:{STATE_FOLDER}/{name}")
+    except GitError:
+        return None
+
+
+def highest_number(repository: Repository, project: str) -> int:
+    """The highest iteration number that a snapshot ref carries; 0 where there is none."""
+    names = repository.git.text("for-each-ref", "--format=%(refname)", f"refs/ralph/{project}/tasks").splitlines()
+    taken = [int(name.rsplit("/", 1)[-1]) for name in names if name.rsplit("/", 1)[-1].isdecimal()]
+    return max(taken, default=0)
+
+
+def _commit_head(
+    reference: str, mark: int, who: Identity, seconds: int, message: bytes, *, start: str | None = None
+) -> Iterator[bytes]:
+    if start is None:
+        yield f"reset {reference}\n".encode()
+    yield f"commit {reference}\nmark :{mark}\n".encode()
+    for role, person in (("author", who.author), ("committer", who.committer)):
+        yield f"{role} {person} {seconds} +0000\n".encode("utf-8", "surrogateescape")
+    yield _data(message)
+    if start is not None:
+        yield f"from {start}\n".encode()
+
+
+def _data(content: bytes) -> bytes:
+    return b"data %d\n%b\n" % (len(content), content)
+
+
+def _file(name: str, path: Path) -> Iterator[bytes]:
+    """A file as fast-import wants it, in blocks; of one beyond the limit, its head and tail."""
+    try:
+        size = path.stat().st_size
+    except OSError:
+        return
+    yield f"M 100644 inline {name}\n".encode()
+    with path.open("rb") as file:
+        if size <= MAX_OUTPUT_BYTES:
+            yield b"data %d\n" % size
+            yield file.read(size).ljust(size, b" ")
+        else:
+            half = MAX_OUTPUT_BYTES // 2
+            note = b"\n[ralph: %d bytes left out here]\n" % (size - 2 * half)
+            yield b"data %d\n" % (2 * half + len(note))
+            yield file.read(half) + note
+            file.seek(size - half)
+            yield file.read(half)
+    yield b"\n"
+
+
+def _import(repository: Repository, lines: Iterator[bytes], *, mark: int) -> str:
+    """Feed a stream to `git fast-import`, block by block; returns the commit of that mark."""
+    exported = (
+        repository.private / f"marks-{os.getpid()}-{hashlib.sha1(os.urandom(8), usedforsecurity=False).hexdigest()[:8]}"
+    )
+    exported.parent.mkdir(parents=True, exist_ok=True)
+    git = shutil.which("git", path=repository.git.environment.get("PATH")) or "git"
+    try:
+        process = subprocess.Popen(
+            [git, "-c", "core.hooksPath=/dev/null", "fast-import", "--quiet", "--force", f"--export-marks={exported}"],
+            cwd=repository.root,
+            env=dict(repository.git.environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        with process:
+            assert process.stdin is not None
+            try:
+                for line in lines:
+                    process.stdin.write(line)
+                process.stdin.close()
+            except BrokenPipeError:
+                pass
+            assert process.stderr is not None
+            problem = process.stderr.read().decode("utf-8", "replace").strip()
+        if process.returncode != 0:
+            raise RalphError(f"git could not save to {repository.common_folder}: {problem.splitlines()[0][:300]}")
+        marks = dict(line.split() for line in exported.read_text("ascii").splitlines())
+        return marks[f":{mark}"]
+    finally:
+        exported.unlink(missing_ok=True)

@@ -1,0 +1,92 @@
+"""Running git: argv lists only, a fixed locale, none of the repository's hooks, errors as values or one clear line."""
+
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rulebook_ralph.errors import ExitCode, RalphError
+
+_DROPPED = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_NAMESPACE", "GIT_PREFIX")
+_SETTINGS = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.splitIndex=false",
+    "core.quotePath=false",
+    "core.safecrlf=false",
+    "advice.addEmbeddedRepo=false",
+    "gc.auto=0",
+)
+_OPTIONS = tuple(word for setting in _SETTINGS for word in ("-c", setting))
+TIMEOUT = 600
+
+
+class GitError(Exception):
+    """A git command that failed. `stderr` is git's own message."""
+
+    def __init__(self, arguments: tuple[str, ...], code: int, stderr: str) -> None:
+        super().__init__(f"git {arguments[0]} failed ({code}): {stderr.strip()[:500]}")
+        self.stderr = stderr.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """git in one work tree. `environment` is the whole environment of the commands."""
+
+    root: Path
+    environment: Mapping[str, str]
+
+    @classmethod
+    def at(cls, root: Path, environment: Mapping[str, str]) -> "Git":
+        """git for the work tree at `root`, cleaned of variables that would point it elsewhere."""
+        kept = {name: value for name, value in environment.items() if name not in _DROPPED}
+        fixed = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_LITERAL_PATHSPECS": "0"}
+        return cls(root, kept | fixed)
+
+    def raw(
+        self,
+        *arguments: str,
+        stdin: bytes | Iterable[bytes] = b"",
+        index: Path | None = None,
+        hooks: bool = False,
+        work_tree: Path | None = None,
+    ) -> bytes:
+        """Stdout of a git command. Raises GitError where it fails, RalphError where git is missing."""
+        environment = dict(self.environment)
+        if index is not None:
+            environment["GIT_INDEX_FILE"] = str(index)
+        if work_tree is not None:
+            environment["GIT_WORK_TREE"] = str(work_tree)
+        options = _OPTIONS[2:] if hooks else _OPTIONS
+        data = stdin if isinstance(stdin, bytes) else b"".join(stdin)
+        try:
+            done = subprocess.run(
+                ["git", *options, *arguments],
+                cwd=self.root,
+                env=environment,
+                input=data,
+                capture_output=True,
+                timeout=TIMEOUT,
+                check=False,
+            )
+        except FileNotFoundError:
+            raise RalphError("git is not installed or not on PATH; install git") from None
+        except subprocess.TimeoutExpired:
+            raise RalphError(
+                f"git {arguments[0]} did not end within {TIMEOUT} s", exit_code=ExitCode.UNEXPECTED
+            ) from None
+        if done.returncode != 0:
+            raise GitError(arguments, done.returncode, done.stderr.decode("utf-8", "replace"))
+        return done.stdout
+
+    def text(self, *arguments: str, stdin: bytes = b"", index: Path | None = None) -> str:
+        """Stdout as text without the final newline; undecodable bytes survive as surrogates."""
+        return self.raw(*arguments, stdin=stdin, index=index).decode("utf-8", "surrogateescape").rstrip("\n")
+
+    def succeeds(self, *arguments: str) -> bool:
+        """Whether a git command exits with 0."""
+        try:
+            self.raw(*arguments)
+        except GitError:
+            return False
+        return True

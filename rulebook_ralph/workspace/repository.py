@@ -1,0 +1,151 @@
+"""A git repository as Ralph sees it: where it is, what is checked out, what would stop a run."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rulebook_ralph.core.model import STATE_FOLDER
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.workspace.git import Git, GitError
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """The work tree's root, its git folder and the git folder that linked work trees share."""
+
+    git: Git
+    root: Path
+    git_folder: Path
+    common_folder: Path
+
+    @property
+    def private(self) -> Path:
+        """Ralph's working files: lock, own index, raw output of a running agent."""
+        return self.git_folder / "ralph"
+
+    def head(self) -> str:
+        """The commit that is checked out."""
+        return self.git.text("rev-parse", "--verify", "HEAD^{commit}")
+
+    def head_by_file(self) -> str:
+        """What HEAD and its ref file say, read without git: equal strings mean an equal HEAD. Empty where unknown."""
+        try:
+            head = (self.git_folder / "HEAD").read_text("utf-8").strip()
+            name = head.removeprefix("ref: ")
+            return f"{head} {(self.common_folder / name).read_text('utf-8').strip()}"
+        except (OSError, UnicodeDecodeError):
+            return ""
+
+    def branch(self) -> str | None:
+        """The branch that is checked out; None when HEAD is detached."""
+        try:
+            return self.git.text("symbolic-ref", "--short", "-q", "HEAD") or None
+        except GitError:
+            return None
+
+    def commit_of(self, revision: str) -> str | None:
+        """The commit a revision names, or None."""
+        try:
+            return self.git.text("rev-parse", "--verify", "-q", "--end-of-options", f"{revision}^{{commit}}")
+        except GitError:
+            return None
+
+    def tree_of(self, revision: str) -> str:
+        return self.git.text("rev-parse", "--verify", "--end-of-options", f"{revision}^{{tree}}")
+
+    def tree_exists(self, tree: str) -> bool:
+        return self.git.succeeds("cat-file", "-e", f"{tree}^{{tree}}")
+
+    def contains(self, commit: str) -> bool:
+        """Whether HEAD has that commit in its history."""
+        return self.git.succeeds("merge-base", "--is-ancestor", commit, "HEAD")
+
+    def hooks_folder(self) -> Path:
+        """Where the repository's hooks are (core.hooksPath)."""
+        try:
+            configured = self.git.raw("config", "--type=path", "--get", "core.hooksPath", hooks=True)
+        except GitError:
+            return self.common_folder / "hooks"
+        return self.root / os.fsdecode(configured).strip()
+
+    def recent_commits(self, count: int) -> tuple[str, ...]:
+        """The last commits, one line each, newest first."""
+        text = self.git.text("log", f"-{count}", "--no-decorate", "--format=%h %s", "HEAD", "--")
+        return tuple(line[:200] for line in text.splitlines())
+
+    def modified(self) -> tuple[str, ...]:
+        """Tracked paths that differ from HEAD in the index or the tree, the state folder aside."""
+        output = self.git.raw(
+            "status", "--porcelain=v1", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=none"
+        )
+        paths = (os.fsdecode(entry[3:]) for entry in output.split(b"\0") if entry)
+        return tuple(path for path in paths if not within_state(path))
+
+
+def within_state(path: str) -> bool:
+    """Whether a repository path lies in a state folder of the root."""
+    return path == STATE_FOLDER or path.startswith(f"{STATE_FOLDER}/")
+
+
+def open_repository(root: Path, environment: Mapping[str, str]) -> Repository:
+    """The repository whose work tree has `root` at its top. Raises RalphError where there is none, or no commit yet."""
+    git = Git.at(root, environment)
+    try:
+        answer = git.text("rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")
+    except GitError as error:
+        if "dubious ownership" in error.stderr:
+            raise RalphError(f"git refuses {root}: {error.stderr.splitlines()[0]}") from None
+        raise RalphError(f"{root} is not in a git repository; run 'git init' and make a first commit") from None
+    top, git_folder, common = answer.split("\n")
+    if Path(top).resolve() != root.resolve():
+        raise RalphError(f"the state folder is in {root}, but the repository's top is {top}; run 'ralph init' there")
+    return Repository(git, root, Path(git_folder), (root / common).resolve())
+
+
+def require_commit(repository: Repository) -> None:
+    """Raises RalphError in a repository without a commit."""
+    if repository.commit_of("HEAD") is None:
+        raise RalphError("the repository has no commit yet; make a first one, so that work can be undone to it")
+
+
+def top_level(start: Path, environment: Mapping[str, str]) -> Path | None:
+    """The top of the repository around `start`, or None."""
+    try:
+        return Path(Git.at(start, environment).text("rev-parse", "--show-toplevel"))
+    except GitError:
+        return None
+
+
+def branches_with_state(repository: Repository) -> tuple[str, ...]:
+    """Local branches that carry a task list."""
+    names = repository.git.text("for-each-ref", "--format=%(refname:short)", "refs/heads").splitlines()
+    questions = "".join(f"refs/heads/{name}:{STATE_FOLDER}/prd.json\n" for name in names)
+    answers = repository.git.text("cat-file", "--batch-check", stdin=os.fsencode(questions)).splitlines()
+    return tuple(
+        name for name, answer in zip(names, answers, strict=False) if answer and not answer.endswith(" missing")
+    )
+
+
+def check_out_branch(repository: Repository, branch: str) -> bool:
+    """Put HEAD on `branch`, creating it once from HEAD; True where it was created. Raises RalphError.
+
+    A new branch moves neither tree nor index, so uncommitted files stay as they are.
+    """
+    if repository.branch() == branch:
+        return False
+    if not repository.git.succeeds("check-ref-format", "--branch", branch):
+        raise RalphError(f"'{branch}' is no valid branch name; change \"branch\" in prd.json")
+    reference = f"refs/heads/{branch}"
+    try:
+        if repository.commit_of(reference) is None:
+            repository.git.raw("update-ref", "-m", "ralph: begin", reference, repository.head(), "0" * 40)
+            repository.git.raw("symbolic-ref", "-m", "ralph: begin", "HEAD", reference)
+            return True
+        repository.git.raw("switch", "--no-guess", branch)
+    except GitError as error:
+        problem = error.stderr.splitlines()[-1] if error.stderr else "git refused"
+        raise RalphError(
+            f"cannot switch to branch {branch}: {problem}; switch to it yourself, then run again"
+        ) from None
+    return False

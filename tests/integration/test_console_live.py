@@ -1,0 +1,400 @@
+"""The live display on a real pseudo terminal, its stream played on a small screen."""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+import textwrap
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Thread
+from typing import TextIO
+
+import pytest
+
+from rulebook_ralph.console import open_console
+from rulebook_ralph.core.events import (
+    AgentActivity,
+    Event,
+    GateEnded,
+    GateStarted,
+    IterationOpened,
+    IterationSettled,
+    Notice,
+    RunEnded,
+    RunPlanned,
+    TaskLine,
+)
+from rulebook_ralph.core.evidence import CheckResult, Usage
+
+TERMINAL = {"TERM": "xterm-256color"}
+PLAN = RunPlanned("sundial", "ralph/sundial", "demo", 2, 2, 0, 9, None, None)
+PASSED = CheckResult(step="tests", command="make test", passed=True, exit_code=0, duration_ms=400)
+ENDED = RunEnded("complete", "", (TaskLine("t1", "T", "completed", 1, 0.1),), 1, 1, 0, 0.1, 9, 8100, ("ralph show 1",))
+TOKEN = re.compile(r"\x1b\[(\??\d*(?:;\d+)*)([A-Za-z])|([\r\n])|([^\x1b\r\n\x00-\x1f\x7f-\x9f]+)")
+
+
+def opened(number: int, title: str = "Read numerals") -> IterationOpened:
+    return IterationOpened(number, number, 9, f"t{number}", title, "coder", 1, 5, number - 1, 2)
+
+
+def settled(number: int) -> IterationSettled:
+    return IterationSettled(number, f"t{number}", "completed", "", "abc", 1, 2300, Usage(), 0.1, 0.1, 9, number, 2)
+
+
+@dataclass
+class Played:
+    """What a terminal of that many columns shows after a stream; fails on anything Ralph has no reason to send."""
+
+    columns: int
+    rows: list[str] = field(default_factory=lambda: [""])
+    cursor: bool = True
+    wrap: bool = True
+    _x: int = 0
+    _y: int = 0
+
+    def play(self, stream: str) -> "Played":
+        at = 0
+        while at < len(stream):
+            token = TOKEN.match(stream, at)
+            assert token, f"not expected in the stream: {stream[at : at + 20]!r}"
+            at = token.end()
+            arguments, code, control, text = token.groups()
+            if text:
+                self._write(text)
+            elif control == "\r":
+                self._x = 0
+            elif control == "\n":
+                self._down()
+            else:
+                self._obey(arguments, code)
+        return self
+
+    def _write(self, text: str) -> None:
+        for character in text:
+            if self._x == self.columns:
+                assert self.wrap, "a live line is wider than the terminal"
+                self._down()
+                self._x = 0
+            row = self.rows[self._y].ljust(self._x)
+            self.rows[self._y] = row[: self._x] + character + row[self._x + 1 :]
+            self._x += 1
+
+    def _down(self) -> None:
+        self._y += 1
+        if self._y == len(self.rows):
+            self.rows.append("")
+
+    def _obey(self, arguments: str, code: str) -> None:
+        match arguments, code:
+            case "?25", "h" | "l":
+                self.cursor = code == "h"
+            case "?7", "h" | "l":
+                self.wrap = code == "h"
+            case up, "A":
+                self._y -= int(up)
+                assert self._y >= 0
+            case "", "K" | "J":
+                self.rows[self._y] = self.rows[self._y][: self._x]
+                if code == "J":
+                    del self.rows[self._y + 1 :]
+            case _, "m":
+                pass
+            case _:
+                pytest.fail(f"not expected: {arguments}{code}")
+
+
+class Terminal:
+    """A pseudo terminal whose output is collected."""
+
+    def __init__(self, columns: int = 80, rows: int = 24) -> None:
+        self._master, self._slave = pty.openpty()
+        self.resize(columns, rows)
+        self.file: TextIO = os.fdopen(self._slave, "w", encoding="utf-8")
+        self._chunks: list[bytes] = []
+        self._reader = Thread(target=self._read)
+        self._reader.start()
+
+    def resize(self, columns: int, rows: int) -> None:
+        self.columns = columns
+        fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def _read(self) -> None:
+        while True:
+            try:
+                chunk = os.read(self._master, 65536)
+            except OSError:
+                return
+            if not chunk:
+                return
+            self._chunks.append(chunk)
+
+    @property
+    def stream(self) -> str:
+        return b"".join(self._chunks).decode(errors="ignore")
+
+    def shows(self, *texts: str) -> list[str]:
+        """The rows as soon as they contain all of `texts`."""
+        ends = time.monotonic() + 5
+        while time.monotonic() < ends:
+            rows = Played(self.columns).play(self._whole_tokens()).rows
+            if all(any(text in row for row in rows) for text in texts):
+                return rows
+            time.sleep(0.02)
+        pytest.fail(f"never shown together: {texts}; last:\n" + "\n".join(rows))
+
+    def _whole_tokens(self) -> str:
+        """The stream up to the last whole drawing: each ends with switching wrapping on, or with the cursor."""
+        stream = self.stream
+        return stream[: max(stream.rfind("\x1b[?7h") + 5, stream.rfind("\x1b[?25h") + 6, 0)]
+
+    def close(self) -> str:
+        """Everything written."""
+        self.file.close()
+        self._reader.join()
+        os.close(self._master)
+        return self.stream
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    made = Terminal()
+    yield made
+    if not made.file.closed:
+        made.close()
+
+
+def now() -> datetime:
+    return datetime.now(tz=UTC)
+
+
+def show(terminal: Terminal, *events: Event) -> None:
+    with open_console(terminal.file, sys.stderr, environment=TERMINAL, now=now) as console:
+        for event in events:
+            console.report(event)
+
+
+def test_what_is_finished_stays_once_and_the_live_lines_go(terminal: Terminal) -> None:
+    show(
+        terminal,
+        *(PLAN, GateStarted("tests", "make test", on_base=True), GateEnded(PASSED, on_base=True)),
+        *(
+            opened(1),
+            AgentActivity("tool", "Bash", "ls"),
+            GateStarted("tests", "make test"),
+            GateEnded(PASSED),
+            settled(1),
+        ),
+        *(Notice("warning", "look out"), opened(2), AgentActivity("text", "hello"), settled(2), ENDED),
+    )
+    screen = Played(80).play(terminal.close())
+    text = "\n".join(screen.rows)
+    for once in ("2 of 2 tasks open", "✔ gate tests  0.4 s", "✔ #1 t1", "    ✔ tests 0.4 s", "! look out", "✔ #2 t2"):
+        assert text.count(once) == 1, once
+    assert "✔ all complete: 1 completed" in text
+    assert screen.rows[-2] == "→ ralph show 1"
+    assert "▸" not in text
+    assert screen.cursor
+    assert screen.wrap
+
+
+def test_while_it_runs_one_sees_the_task_the_agent_and_the_gate(terminal: Terminal) -> None:
+    with open_console(terminal.file, sys.stderr, environment=TERMINAL, now=now) as console:
+        console.report(PLAN)
+        console.report(opened(1))
+        terminal.shows(
+            "▸ t1  Read numerals", "iteration 1 of 9 · attempt 1 of 5", "0 of 2 tasks · 0:0", "demo is at work"
+        )
+        console.report(AgentActivity("tool", "Bash", "ls -l"))
+        console.report(AgentActivity("text", "I see it."))
+        terminal.shows("● Bash  ls -l", "│ I see it.")
+        console.report(GateStarted("tests", "make test"))
+        rows = terminal.shows(" tests  0:0", "make test")
+        assert not any("I see" in row for row in rows)
+        console.report(GateEnded(PASSED))
+        terminal.shows("✔ tests  0.4 s")
+        console.line("said between")
+        terminal.shows("said between", "▸ t1")
+
+
+def test_an_exception_leaves_the_terminal_as_it_was(terminal: Terminal) -> None:
+    def interrupted_run() -> None:
+        with open_console(terminal.file, sys.stderr, environment=TERMINAL, now=now) as console:
+            console.report(PLAN)
+            console.report(opened(1))
+            terminal.shows("▸ t1")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_run()
+    screen = Played(80).play(terminal.close())
+    assert screen.cursor
+    assert screen.wrap
+    assert not any("▸" in row for row in screen.rows)
+
+
+def test_hostile_text_neither_moves_the_cursor_nor_is_markup(terminal: Terminal) -> None:
+    hostile = "[bold red]markup[/] \x1b[2J\x1b[H\x9b1A\r\n\x07\x1b]0;title\x07 \u202eoverride :smile: 漢" + "x" * 10_000
+    show(
+        terminal,
+        PLAN,
+        opened(1, hostile),
+        AgentActivity("tool", hostile, hostile),
+        AgentActivity("text", hostile),
+        GateStarted("tests", hostile),
+        settled(1),
+        Notice("warning", hostile),
+        ENDED,
+    )
+    stream = terminal.close()
+    assert "[bold red]markup[/]" in stream
+    assert ":smile:" in stream
+    assert "\u202e" not in stream
+    assert "\x07" not in stream
+    Played(10_000).play(stream)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 10, 40])
+def test_a_narrow_terminal(columns: int) -> None:
+    terminal = Terminal(columns, 8)
+    show(
+        terminal,
+        PLAN,
+        opened(1, "A title that is long" * 9),
+        AgentActivity("tool", "Bash", "ls" * 99),
+        settled(1),
+        ENDED,
+    )
+    assert Played(columns).play(terminal.close()).cursor
+
+
+def test_after_getting_narrower_it_goes_back_over_the_lines_that_broke(terminal: Terminal) -> None:
+    with open_console(
+        terminal.file, sys.stderr, environment=TERMINAL, now=lambda: datetime(2026, 1, 1, tzinfo=UTC)
+    ) as console:
+        console.report(PLAN)
+        console.report(opened(1, "x" * 65))
+        console.report(AgentActivity("tool", "Bash", "y" * 65))
+        terminal.shows("y" * 65)
+        before = len(terminal.stream)
+        terminal.resize(40, 24)
+        console.report(AgentActivity("tool", "Edit", "a.py"))
+        ends = time.monotonic() + 5
+        while "Edit" not in terminal.stream[before:] and time.monotonic() < ends:
+            time.sleep(0.02)
+    drawing = terminal.close()[before:]
+    # blank, title (2), place (2), bar and sums (2), tool (2): nine rows, from the last up to the first
+    assert drawing.startswith("\x1b[?25l\r\x1b[8A")
+
+
+def test_ten_thousand_activities_a_second_cost_little_and_draw_rarely(terminal: Terminal) -> None:
+    with open_console(terminal.file, sys.stderr, environment=TERMINAL, now=now) as console:
+        console.report(PLAN)
+        console.report(opened(1))
+        began = time.perf_counter()
+        for number in range(20_000):
+            console.report(AgentActivity("text", f"piece {number} "))
+        took = time.perf_counter() - began
+        terminal.shows("piece 19999")
+    assert took < 2
+    assert terminal.close().count("\x1b[?7l") < 8 + 5 * took
+
+
+def test_nothing_is_written_while_nothing_changes(terminal: Terminal) -> None:
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    with open_console(terminal.file, sys.stderr, environment=TERMINAL, now=lambda: noon) as console:
+        console.report(PLAN)
+        console.report(opened(1))
+        console.report(GateStarted("tests", "make test"))
+        terminal.shows("make test")
+        before = len(terminal.stream)
+        time.sleep(0.6)
+        assert len(terminal.stream) == before
+
+
+@pytest.mark.parametrize(
+    ("environment", "quiet"),
+    [
+        ({**TERMINAL, "NO_COLOR": "1"}, False),
+        ({**TERMINAL, "CI": "true"}, False),
+        ({"TERM": "dumb"}, False),
+        ({}, False),
+        (TERMINAL, True),
+    ],
+)
+def test_plain_lines_where_they_are_wanted(terminal: Terminal, environment: dict[str, str], *, quiet: bool) -> None:
+    with open_console(terminal.file, sys.stderr, environment=environment, now=now, quiet=quiet) as console:
+        for event in (PLAN, opened(1), settled(1), ENDED):
+            console.report(event)
+    stream = terminal.close()
+    assert "\x1b" not in stream
+    assert "#1 t1: completed" in stream
+
+
+def test_a_terminal_that_vanishes_stops_nothing(tmp_path: Path) -> None:
+    script = tmp_path / "run.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import signal, sys, time
+            from datetime import UTC, datetime
+            from rulebook_ralph.console import open_console
+            from rulebook_ralph.core.events import *
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            now = lambda: datetime.now(tz=UTC)
+            with open_console(sys.stdout, sys.stderr, environment={"TERM": "xterm"}, now=now) as c:
+                c.report(RunPlanned("p", "b", "a", 1, 1, 0, 1, None, None))
+                c.report(IterationOpened(1, 1, 1, "t1", "T", "coder", 1, 1, 0, 1))
+                sys.stdin.read(1)
+                for _ in range(3):
+                    c.report(Notice("info", "x" * 5000))
+                    time.sleep(0.1)
+                c.line("said")
+            open(sys.argv[1], "w").write("to the end")
+            """
+        )
+    )
+    master, slave = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path / "end")],
+        stdin=subprocess.PIPE,
+        stdout=slave,
+        stderr=subprocess.PIPE,
+    )
+    os.close(slave)
+    assert b"b" in os.read(master, 65536)
+    os.close(master)
+    _out, err = child.communicate(b"x", timeout=20)
+    assert (child.returncode, err) == (0, b"")
+    assert (tmp_path / "end").read_text() == "to the end"
+
+
+def test_a_reader_that_leaves_a_pipe_stops_nothing(tmp_path: Path) -> None:
+    script = tmp_path / "run.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import sys
+            from datetime import UTC, datetime
+            from rulebook_ralph.console import open_console
+            from rulebook_ralph.core.events import Notice
+            with open_console(sys.stdout, sys.stderr, environment={}, now=lambda: datetime.now(tz=UTC)) as console:
+                for number in range(20_000):
+                    console.report(Notice("info", f"line {number}"))
+            assert "rich" not in sys.modules
+            sys.stderr.write("to the end")
+            """
+        )
+    )
+    command = f'"{sys.executable}" "{script}" | head -n 1; echo "${{PIPESTATUS[0]}}"'
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=30)
+    first, code = ended.stdout.splitlines()
+    assert first.endswith(" line 0")
+    assert (code, ended.stderr) == ("0", "to the end")

@@ -1,0 +1,454 @@
+"""The supervisor against children that do their worst. Each test ends with nothing of them running."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from rulebook_ralph import descendants, process_search, process_table
+from rulebook_ralph.cancellation import Cancellation
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.supervisor import Command, Ended, Limits, run
+
+SHORT = Limits(interrupt_grace=0.15, terminate_grace=0.15, leftover_grace=0.15)
+PATH = os.environ["PATH"]
+
+
+def python(tmp_path: Path, program: str, **more: object) -> Command:
+    argv = (sys.executable, "-I", "-S", "-c", textwrap.dedent(program))
+    return Command(argv, tmp_path, {"PATH": PATH}, **more)  # type: ignore[arg-type]
+
+
+def shell(tmp_path: Path, program: str, **more: object) -> Command:
+    return Command(("sh", "-c", program), tmp_path, {"PATH": PATH}, **more)  # type: ignore[arg-type]
+
+
+def limits(**changed: float) -> Limits:
+    return Limits(**{"interrupt_grace": 0.15, "terminate_grace": 0.15, "leftover_grace": 0.15, **changed})
+
+
+def pids(tmp_path: Path) -> list[int]:
+    return [int(line) for line in (tmp_path / "pids").read_text().split()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def soon(condition: Callable[[], object], seconds: float = 5) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+# A process that writes its id to `pids`, ignores INT, TERM and HUP, and stays.
+IMMORTAL = """
+import os, signal, sys, time
+for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(one, signal.SIG_IGN)
+def settle():
+    with open("pids", "a") as file:
+        file.write(f"{os.getpid()}\\n")
+def stay():
+    settle()
+    time.sleep(60)
+"""
+
+DAEMON = (
+    IMMORTAL
+    + """
+ready, done = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        settle()
+        CLEAR
+        os.write(done, b".")
+        time.sleep(60)
+    os._exit(0)
+os.wait()
+os.read(ready, 1)
+"""
+)
+CLEARED = (
+    f"os.write(done, b'.'); "
+    f"os.execve({sys.executable!r}, [{sys.executable!r}, '-I', '-S', '-c', 'import time; time.sleep(60)'], {{}})"
+)
+
+
+def test_reports_exit_code_and_output(tmp_path: Path) -> None:
+    blocks: list[bytes] = []
+    command = shell(tmp_path, "cat; echo on stderr >&2; exit 3", stdin=b"asked\n")
+    ended = run(command, on_output=blocks.append, output_file=tmp_path / "raw")
+    assert (ended.exit_code, ended.killed_by, ended.leftovers) == (3, None, 0)
+    assert b"".join(blocks) == b"asked\n"
+    assert (ended.output_bytes, ended.stderr_tail) == (6, "on stderr\n")
+    assert (tmp_path / "raw").read_text() == "asked\n\n--- stderr: the last 10 of 10 bytes ---\non stderr\n"
+
+
+def test_merged_stderr_keeps_its_place(tmp_path: Path) -> None:
+    blocks: list[bytes] = []
+    run(shell(tmp_path, "echo 1; echo 2 >&2; echo 3", merge_stderr=True), on_output=blocks.append)
+    assert b"".join(blocks) == b"1\n2\n3\n"
+
+
+@pytest.mark.parametrize("stdin", [None, b""])
+def test_stdin_is_at_its_end_without_input(tmp_path: Path, stdin: bytes | None) -> None:
+    assert run(shell(tmp_path, "cat", stdin=stdin), limits=limits(wall_time=5)).killed_by is None
+
+
+def test_gets_only_the_environment_given_and_the_mark(tmp_path: Path) -> None:
+    blocks: list[bytes] = []
+    env = ("/usr/bin/env",)
+    run(Command(env, tmp_path, {"ONLY": "this"}, mark="RALPH_MARK_x"), on_output=blocks.append)
+    assert sorted(b"".join(blocks).split()) == [b"ONLY=this", b"RALPH_MARK_x=1"]
+
+
+@pytest.mark.parametrize(
+    ("program", "code"),
+    [
+        ("cat | wc -c", 0),
+        ("exec <&-; echo closed", 0),
+        ("echo never reads", 0),
+        ("head -c 10; exit 4", 4),
+    ],
+)
+def test_a_megabyte_of_input_never_blocks(tmp_path: Path, program: str, code: int) -> None:
+    ended = run(shell(tmp_path, program, stdin=b"x" * 1_000_000), limits=limits(wall_time=5))
+    assert (ended.exit_code, ended.killed_by) == (code, None)
+
+
+def test_input_and_output_larger_than_pipes_at_once(tmp_path: Path) -> None:
+    total = [0]
+
+    def count(block: bytes) -> None:
+        total[0] += len(block)
+
+    run(shell(tmp_path, "cat", stdin=b"x" * 3_000_000), on_output=count, limits=limits(wall_time=10))
+    assert total == [3_000_000]
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (("no-such-program-anywhere",), "No such file"),
+        (("./plain",), "Permission denied"),
+        (("sh", "-c", "x" * 3_000_000), "Argument list too long"),
+        (("sh", "nul\0"), "null byte"),
+    ],
+)
+def test_what_cannot_start_is_told(tmp_path: Path, argv: tuple[str, ...], expected: str) -> None:
+    (tmp_path / "plain").write_text("no program")
+    ended = run(Command(argv, tmp_path, {"PATH": PATH}))
+    assert ended.exit_code is None
+    assert ended.failure
+    assert expected in ended.failure.message
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    ended = run(Command(("true",), tmp_path / "gone", {"PATH": PATH}))
+    assert ended.failure
+    assert str(tmp_path / "gone") in ended.failure.message
+
+
+def test_an_output_file_that_cannot_be_written_is_the_users_to_mend(tmp_path: Path) -> None:
+    with pytest.raises(RalphError, match="gone/raw"):
+        run(shell(tmp_path, "true"), output_file=tmp_path / "gone" / "raw")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+def test_a_full_disk_ends_the_process(tmp_path: Path) -> None:
+    with pytest.raises(RalphError, match="No space left"):
+        run(python(tmp_path, IMMORTAL + "settle(); print('x', flush=True); stay()"), output_file=Path("/dev/full"))
+    assert not any(map(alive, pids(tmp_path)))
+
+
+def test_an_exception_in_the_sink_leaves_nothing_running(tmp_path: Path) -> None:
+    def fail(_: bytes) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(python(tmp_path, IMMORTAL + "settle(); print('x', flush=True); stay()"), on_output=fail)
+    assert not any(map(alive, pids(tmp_path)))
+
+
+def test_silence_ends_at_the_idle_limit(tmp_path: Path) -> None:
+    ended = run(shell(tmp_path, "echo one; sleep 60"), limits=limits(idle_time=0.2))
+    assert ended.killed_by == "idle-time"
+    assert ended.duration_ms < 1500
+
+
+def test_bytes_on_stderr_are_not_silence(tmp_path: Path) -> None:
+    program = "for i in 1 2 3 4 5 6 7 8; do echo . >&2; sleep 0.1; done"
+    assert run(shell(tmp_path, program), limits=limits(idle_time=0.5)).killed_by is None
+
+
+def test_wall_limit_ends_one_that_prints_for_ever(tmp_path: Path) -> None:
+    ended = run(shell(tmp_path, "yes"), limits=limits(wall_time=0.2))
+    assert ended.killed_by == "wall-time"
+    assert ended.exit_code == -signal.SIGINT
+
+
+def test_interrupt_comes_first_so_that_it_can_clean_up(tmp_path: Path) -> None:
+    program = (
+        IMMORTAL
+        + """
+def clean(*_):
+    open("cleaned", "w").close()
+    sys.exit(0)
+signal.signal(signal.SIGINT, clean)
+stay()
+"""
+    )
+    ended = run(python(tmp_path, program), limits=limits(wall_time=0.3, interrupt_grace=5))
+    assert (ended.killed_by, ended.exit_code) == ("wall-time", 0)
+    assert (tmp_path / "cleaned").exists()
+
+
+def test_a_killed_one_that_prints_success_stays_killed(tmp_path: Path) -> None:
+    program = (
+        IMMORTAL
+        + """
+def pretend(*_):
+    print("success", flush=True)
+    os._exit(0)
+signal.signal(signal.SIGTERM, pretend)
+stay()
+"""
+    )
+    blocks: list[bytes] = []
+    ended = run(python(tmp_path, program), limits=limits(wall_time=0.3, terminate_grace=5), on_output=blocks.append)
+    assert b"".join(blocks) == b"success\n"
+    assert (ended.killed_by, ended.exit_code) == ("wall-time", 0)
+
+
+def test_one_that_ignores_signals_is_killed(tmp_path: Path) -> None:
+    ended = run(python(tmp_path, IMMORTAL + "stay()"), limits=limits(wall_time=0.2))
+    assert (ended.killed_by, ended.exit_code) == ("wall-time", -signal.SIGKILL)
+    assert ended.duration_ms < 2000
+
+
+@pytest.mark.parametrize("make", [Cancellation, threading.Event])
+def test_cancellation_ends_it(tmp_path: Path, make: Callable[[], threading.Event]) -> None:
+    cancelled = make()
+    threading.Timer(0.1, cancelled.set).start()
+    ended = run(shell(tmp_path, "sleep 60"), cancelled=cancelled, limits=SHORT)
+    assert ended.killed_by == "interrupted"
+    assert ended.duration_ms < 1000
+
+
+def test_a_cancelled_run_does_not_begin_to_work(tmp_path: Path) -> None:
+    cancelled = Cancellation()
+    cancelled.set()
+    assert run(shell(tmp_path, "sleep 60"), cancelled=cancelled, limits=SHORT).killed_by == "interrupted"
+
+
+def test_a_cleared_cancellation_can_be_used_again(tmp_path: Path) -> None:
+    cancelled = Cancellation()
+    cancelled.set()
+    cancelled.clear()
+    assert run(shell(tmp_path, "true"), cancelled=cancelled).killed_by is None
+
+
+def test_the_signal_handler_wakes_the_waiting_main_thread(tmp_path: Path) -> None:
+    cancelled = Cancellation()
+    previous = signal.signal(signal.SIGUSR1, lambda *_: cancelled.set())
+    try:
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+        ended = run(shell(tmp_path, "sleep 60"), cancelled=cancelled, limits=SHORT)
+    finally:
+        signal.signal(signal.SIGUSR1, previous)
+    assert ended.killed_by == "interrupted"
+    assert ended.duration_ms < 1000
+
+
+def test_a_background_process_that_holds_stdout_open_delays_nothing(tmp_path: Path) -> None:
+    blocks: list[bytes] = []
+    ended = run(shell(tmp_path, "sleep 60 & echo $! > pids; echo done"), on_output=blocks.append)
+    assert (ended.exit_code, ended.killed_by, ended.leftovers) == (0, None, 1)
+    assert ended.duration_ms < 1000
+    assert b"".join(blocks) == b"done\n"
+    assert not any(map(alive, pids(tmp_path)))
+
+
+def test_leftovers_are_asked_before_they_are_killed(tmp_path: Path) -> None:
+    run(
+        shell(
+            tmp_path,
+            "(trap 'echo bye > said; exit' TERM; echo > ready; sleep 60 & wait) & until [ -e ready ]; do :; done",
+        )
+    )
+    assert (tmp_path / "said").read_text() == "bye\n"
+
+
+@pytest.mark.parametrize("clear", ["", CLEARED], ids=["marked", "environment cleared"])
+@pytest.mark.parametrize("killed", [False, True], ids=["after a normal end", "after a timeout"])
+def test_a_daemon_that_ignores_signals_is_found_and_killed(tmp_path: Path, clear: str, killed: bool) -> None:
+    program = DAEMON.replace("CLEAR", clear or "pass") + ("time.sleep(60)" if killed else "")
+    ended = run(python(tmp_path, program), limits=limits(wall_time=0.4 if killed else 5))
+    assert ended.killed_by == ("wall-time" if killed else None)
+    assert ended.leftovers == 1
+    assert len(pids(tmp_path)) == 1
+    assert not any(map(alive, pids(tmp_path)))
+
+
+def test_a_tree_of_processes_in_sessions_of_their_own_is_ended(tmp_path: Path) -> None:
+    program = (
+        IMMORTAL
+        + """
+for _ in range(4):
+    if os.fork() == 0:
+        os.setsid()
+        settle()
+for _ in range(200):
+    if len(open("pids").read().split()) >= 4: break
+    time.sleep(0.01)
+if os.getsid(0) == os.getpgid(0) and str(os.getpid()) not in open("pids").read().split():
+    sys.exit(0)
+time.sleep(60)
+"""
+    )
+    ended = run(python(tmp_path, program), limits=limits(wall_time=5))
+    assert ended.killed_by is None
+    assert ended.leftovers >= 4
+    assert not any(map(alive, pids(tmp_path)))
+
+
+def test_one_that_multiplies_while_it_is_killed_is_ended(tmp_path: Path) -> None:
+    program = (
+        IMMORTAL
+        + """
+for _ in range(3):
+    if os.fork() == 0:
+        os.setsid()
+        for _ in range(300):
+            if os.fork():
+                os._exit(0)
+            time.sleep(0.002)
+        time.sleep(60)
+"""
+    )
+    mark = process_table.new_mark()
+    ended = run(python(tmp_path, program, mark=mark), limits=limits(wall_time=5))
+    assert ended.leftovers >= 3
+    assert list(process_search.find(mark)) == []
+
+
+def test_orphans_that_ended_by_themselves_are_not_left_as_zombies(tmp_path: Path) -> None:
+    run(shell(tmp_path, "for i in 1 2 3; do (setsid sh -c 'echo $$ >> pids' &); done; sleep 0.1"))
+    assert len(pids(tmp_path)) == 3
+    assert not any(map(alive, pids(tmp_path)))
+
+
+def test_other_children_of_this_process_are_left_alone(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as other:
+        run(shell(tmp_path, "sleep 60 & exit 0"), limits=SHORT)
+        run(shell(tmp_path, "sleep 60"), limits=limits(wall_time=0.1))
+        assert other.poll() is None
+        other.kill()
+
+
+def test_a_run_ends_only_its_own_processes(tmp_path: Path) -> None:
+    results: dict[str, Ended] = {}
+    folders = {name: tmp_path / name for name in ("a", "b")}
+    for folder in folders.values():
+        folder.mkdir()
+    other = DAEMON.replace("CLEAR", CLEARED) + "os.read(0, 1); sys.exit(7)"
+    reader, writer = os.pipe()
+    thread = threading.Thread(target=lambda: results.update(b=run(_reading(folders["b"], other, reader), limits=SHORT)))
+    thread.start()
+    assert soon(lambda: (folders["b"] / "pids").exists() and pids(folders["b"]))
+    results["a"] = run(python(folders["a"], DAEMON.replace("CLEAR", "pass")), limits=SHORT)
+    assert not any(map(alive, pids(folders["a"])))
+    assert all(map(alive, pids(folders["b"])))
+    os.write(writer, b".")
+    thread.join(10)
+    os.close(reader)
+    os.close(writer)
+    assert (results["a"].leftovers, results["b"].leftovers, results["b"].exit_code) == (1, 1, 7)
+    assert not any(map(alive, pids(folders["b"])))
+
+
+def _reading(folder: Path, program: str, file: int) -> Command:
+    path = f"/proc/{os.getpid()}/fd/{file}" if sys.platform == "linux" else f"/dev/fd/{file}"
+    opened = f"import os; os.dup2(os.open({path!r}, os.O_RDONLY), 0)\n"
+    return python(folder, opened + program)
+
+
+def test_many_runs_at_once_keep_their_own_exit_codes(tmp_path: Path) -> None:
+    codes: dict[int, int | None] = {}
+
+    def one(number: int) -> None:
+        program = f"(setsid sleep 60 &) ; (setsid true &) ; exit {number}"
+        codes[number] = run(shell(tmp_path, program), limits=SHORT).exit_code
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(1, 17)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert codes == {number: number for number in range(1, 17)}
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_without_a_subreaper_the_mark_finds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool) -> None:
+    monkeypatch.setattr(descendants.HOUSEHOLD, "_adopts", False)
+    program = DAEMON.replace("CLEAR", "pass") + ("time.sleep(60)" if killed else "")
+    ended = run(python(tmp_path, program), limits=limits(wall_time=0.4 if killed else 5))
+    assert ended.leftovers == 1
+    # As this process still is a subreaper, the killed one is its zombie, which a later run takes away.
+    assert all(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE for pid in pids(tmp_path) if alive(pid))
+
+
+BULK = """
+import sys
+from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
+from rulebook_ralph.core.streams import HeadTail, LineSplitter
+from rulebook_ralph.supervisor import Command, run
+lines = {}
+splitter, kept = LineSplitter(lambda line: lines.update({len(line): len(lines)})), HeadTail(head=64_000, tail=1_000_000)
+def take(block):
+    splitter.feed(block)
+    kept.feed(block)
+before = getrusage(RUSAGE_SELF).ru_maxrss
+program = "echo first; head -c 100000000 /dev/zero; echo; yes $(seq 99) | head -c 99999995; echo; echo last"
+ended = run(Command(("sh", "-c", program), Path.cwd(), {"PATH": sys.argv[1]}), on_output=take, output_file=Path("raw"))
+splitter.close()
+print(ended.output_bytes, splitter.dropped, min(lines), kept.size, getrusage(RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_output_of_any_size_takes_constant_memory(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", BULK, PATH], cwd=tmp_path, capture_output=True, text=True, check=True)
+    size, dropped, shortest, kept, grown = map(int, done.stdout.split())
+    assert size == kept == (tmp_path / "raw").stat().st_size == 200_000_008
+    assert (dropped, shortest) == (1, 4)
+    assert grown * (1024 if sys.platform == "linux" else 1) < 40_000_000
+
+
+def test_no_file_descriptor_is_left_open(tmp_path: Path) -> None:
+    def count() -> int:
+        return len(os.listdir("/dev/fd"))  # noqa: PTH208
+
+    run(shell(tmp_path, "true"))
+    before = count()
+    for program in ("true", "sleep 60 & true", "exec sleep 60"):
+        run(shell(tmp_path, program, stdin=b"x"), limits=limits(wall_time=0.1), cancelled=Cancellation())
+    run(Command(("nothing-like-this",), tmp_path, {}))
+    assert count() == before

@@ -1,0 +1,196 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rulebook_ralph.core.evidence import CheckResult, Iteration, ParsedIteration, Verdict
+from rulebook_ralph.core.model import Prd, Task, Totals
+from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.state import codec
+
+SMALL = Prd(version=1, project="p", tasks=(Task(id="a", title="A"), Task(id="b", title="B", dependencies=("a",))))
+
+_text = st.text(max_size=12)
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | _text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_text, inner, max_size=3),
+    max_leaves=6,
+)
+_ids = st.from_regex(r"[a-z][a-z0-9_-]{0,8}", fullmatch=True)
+
+
+def _extras(known: frozenset[str]) -> st.SearchStrategy[dict[str, Any]]:
+    keys = (_text | st.just("$extra")).filter(lambda key: key not in known)
+    return st.dictionaries(keys, _json, max_size=2)
+
+
+@st.composite
+def _tasks(draw: st.DrawFn, task_id: str) -> Task:
+    return Task(
+        id=task_id,
+        title=draw(_text),
+        description=draw(_text),
+        priority=draw(st.integers(1, 99)),
+        status=draw(st.sampled_from(("pending", "in_iteration", "completed", "blocked"))),
+        acceptance_criteria=tuple(draw(st.lists(_text, max_size=2))),
+        estimated_complexity=draw(st.sampled_from((None, "low", "very-high"))),
+        metadata=draw(st.dictionaries(_text, _json, max_size=1)),
+        stage=draw(st.sampled_from((None, "coder"))),
+        attempts=draw(st.dictionaries(st.sampled_from(("coder", "qa")), st.integers(0, 9))),
+        cost_usd=draw(st.floats(0, 1e9)),
+        blocked_reason=draw(st.none() | _text),
+        extra=draw(_extras(codec.TASK_KEYS)),
+    )
+
+
+@st.composite
+def _prds(draw: st.DrawFn) -> Prd:
+    ids = draw(st.lists(_ids, max_size=3, unique=True))
+    return Prd(
+        version=1,
+        project="p" + draw(_text),
+        branch=draw(_text),
+        updated_at=draw(_text),
+        tasks=tuple(draw(_tasks(task_id)) for task_id in ids),
+        totals=Totals(iterations=draw(st.integers(0, 9)), extra=draw(_extras(codec.TOTALS_KEYS))),
+        extra=draw(_extras(codec.PRD_KEYS)),
+    )
+
+
+@given(_prds())
+def test_a_prd_comes_back_as_it_was_written(prd: Prd) -> None:
+    data = codec.encode_prd(prd)
+    assert codec.decode_prd(data) == prd
+    assert codec.encode_prd(codec.decode_prd(data)) == data
+
+
+@given(_extras(codec.ITERATION_KEYS), _text, st.none() | st.floats(0, 10))
+def test_an_iteration_comes_back_as_it_was_written(extra: dict[str, Any], output: str, cost: float | None) -> None:
+    iteration = _iteration(output=output, cost_usd=cost, extra=extra)
+    data = codec.encode_iteration(iteration)
+    assert codec.decode_iteration(data, name="x") == iteration
+    assert codec.encode_iteration(codec.decode_iteration(data, name="x")) == data
+    assert codec.head_of_iteration(data, name="x") == codec.IterationHead(
+        iteration_number=7, phase="judged", task_id="a"
+    )
+
+
+def _iteration(**changes: Any) -> Iteration:
+    return Iteration(
+        iteration_number=7,
+        phase="judged",
+        task_id="a",
+        stage="coder",
+        attempt=1,
+        agent="claude",
+        timestamp="2026-01-01T00:00:00Z",
+        started_at="2026-01-01T00:00:00Z",
+        base_commit="0" * 40,
+        verdict=Verdict(action="continue", hook="gates"),
+        checks=(CheckResult(step="tests", command="make", passed=False),),
+        parsed=ParsedIteration(learnings=("x",)),
+        **changes,
+    )
+
+
+def test_the_file_is_made_for_git_and_people() -> None:
+    prd = Prd(version=1, project="Füße", tasks=(Task(id="a", title="A", extra={"zebra": 1, "ant": 2}),))
+    text = codec.encode_prd(prd).decode()
+    assert "Füße" in text
+    assert text.endswith("}\n")
+    assert "\r" not in text
+    assert "extra" not in text
+    document = json.loads(text)
+    assert list(document) == ["version", "project", "description", "tasks", "totals"]
+    assert list(document["tasks"][0])[:3] == ["id", "title", "description"]
+    assert list(document["tasks"][0])[-2:] == ["zebra", "ant"]
+    assert text == json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def test_unknown_keys_are_kept_where_they_are_and_lost_only_by_the_quick_reading() -> None:
+    data = b'{"version":1,"project":"p","owner":"me","totals":{"x":1},"tasks":[{"id":"a","title":"A","$extra":4}]}'
+    prd = codec.decode_prd(data)
+    assert (prd.extra, prd.totals.extra, prd.tasks[0].extra) == ({"owner": "me"}, {"x": 1}, {"$extra": 4})
+    assert json.loads(codec.encode_prd(prd))["tasks"][0]["$extra"] == 4
+    assert codec.decode_prd_quick(data.replace(b',"$extra":4', b"")).extra == {}
+
+
+def test_text_that_is_no_unicode_is_written_readably() -> None:
+    iteration = codec.decode_iteration(codec.encode_iteration(_iteration(output="a\ud800b\ud83d\ude00")), name="x")
+    assert iteration.output == "a\ufffdb\U0001f600"
+
+
+def test_a_cost_that_could_not_be_read_again_is_never_written() -> None:
+    with pytest.raises(ValueError, match="finite"):
+        codec.encode_prd(Prd(version=1, project="p", totals=Totals(cost_usd=float("nan"))))
+
+
+def _prd_text(task: str) -> bytes:
+    return b'{\n  "version": 1,\n  "project": "p",\n  "tasks": [\n    {"id": "ok", "title": "t"},\n    ' + (
+        task.encode() + b"\n  ]\n}\n"
+    )
+
+
+BAD_PRDS = {
+    "empty": (b"", "p.json: is empty; restore it from git"),
+    "blank": (b" \n", "p.json: is empty; restore it from git"),
+    "torn": (b'{\n  "version": 1,\n  "tasks": [', "p.json:3:13: expecting value"),
+    "comma": (b'{"version": 1,\n\n "x": ,}', "p.json:3:7: expecting value"),
+    "nan": (b'{"version": NaN}', "p.json:1:13: invalid character"),
+    "not utf-8": (b'{"version": 1,\n"project": "\xff"}', "p.json:2: is not UTF-8 text"),
+    "utf-16": ('{"version": 1}'.encode("utf-16"), "p.json:1: is not UTF-8 text"),
+    "half a character": (b'{"version":1,\n "project":"\\ud800"}', "p.json:2:13: \\ud800 is half of a surrogate pair"),
+    "deep": (b'{"version":1,"project":"p","x":' + b"[" * 100_000, "nested too deeply"),
+    "list": (b"[]", "p.json:1: $: expected an object, got a list"),
+    "no version": (b'{"project": "p"}', "p.json:1: $: `version` is missing"),
+    "future": (b'{"version": 2, "tasks": 7}', "p.json: version 2 is of a format newer than 1"),
+    "no id": (_prd_text('{"title": "t"}'), "p.json:6: $.tasks[1]: `id` is missing"),
+    "type": (_prd_text('{"id": "a",\n"title": "t", "priority": "high"}'), "p.json:7: $.tasks[1].priority: expected a whole number, got a string"),
+    "status": (_prd_text('{"id": "a", "title": "t", "status": "done"}'), "p.json:6: $.tasks[1].status: expected one of pending, in_iteration, completed, blocked, got 'done'"),
+    "attempts": (_prd_text('{"id": "a", "title": "t", "attempts": {"coder": "x"}}'), "p.json:6: $.tasks[1].attempts: expected a whole number, got a string"),
+    "path": (_prd_text('{"id": "../x", "title": "t"}'), "p.json:6: $.tasks[1].id: "),
+    "slash": (_prd_text('{"id": "a/b", "title": "t"}'), "p.json:6: $.tasks[1].id: "),
+    "nul": (_prd_text('{"id": "a\\u0000", "title": "t"}'), "p.json:6: $.tasks[1].id: "),
+    "newline": (_prd_text('{"id": "a\\n", "title": "t"}'), "p.json:6: $.tasks[1].id: "),
+    "option": (_prd_text('{"id": "-x", "title": "t"}'), "p.json:6: $.tasks[1].id: "),
+    "twice": (_prd_text('{"id": "OK", "title": "t"}'), "p.json:6: $.tasks[1].id: 'OK' is used already by tasks[0]"),
+    "unknown": (_prd_text('{"id": "a", "title": "t", "dependencies": ["Ok"]}'), "p.json:6: $.tasks[1].dependencies[0]: there is no task 'Ok'; did you mean 'ok'?"),
+    "itself": (_prd_text('{"id": "a", "title": "t", "dependencies": ["a"]}'), "p.json:6: $.tasks[1].dependencies[0]: task 'a' depends on itself"),
+    "priority": (_prd_text('{"id": "a", "title": "t", "priority": 0}'), "p.json:6: $.tasks[1].priority: expected 1"),
+    "cycle": (_prd_text('{"id": "a", "title": "t", "dependencies": ["ok", "b"]}, {"id": "b", "title": "t", "dependencies": ["a"]}'), "p.json:6: $.tasks[1].dependencies: dependency cycle: a -> b -> a"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_PRDS)
+def test_a_bad_prd_is_refused_in_one_line_that_says_where(case: str) -> None:
+    data, message = BAD_PRDS[case]
+    with pytest.raises(RalphError) as refusal:
+        codec.decode_prd(data, name="p.json")
+    assert message in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    assert len(str(refusal.value)) < 300
+    assert refusal.value.exit_code is ExitCode.INVALID
+
+
+def test_a_byte_order_mark_is_no_harm_and_lines_are_right_after_it() -> None:
+    assert codec.decode_prd(b"\xef\xbb\xbf" + codec.encode_prd(SMALL)) == SMALL
+    with pytest.raises(RalphError, match=r"^p.json:2:1:"):
+        codec.decode_prd(b"\xef\xbb\xbf{\n", name="p.json")
+
+
+@given(st.binary(max_size=60) | _json.map(lambda value: json.dumps(value).encode()))
+def test_no_bytes_bring_anything_but_one_clear_line(data: bytes) -> None:
+    for read in (codec.decode_prd, codec.decode_prd_quick):
+        with pytest.raises(RalphError):
+            read(data)
+    with pytest.raises(RalphError):
+        codec.decode_iteration(data, name="x")
+
+
+@pytest.mark.parametrize("cut", [1, 20, 200, -2])
+def test_a_torn_iteration_file_is_recognised_from_its_head_alone(cut: int) -> None:
+    data = codec.encode_iteration(_iteration())
+    with pytest.raises(RalphError, match="^x:"):
+        codec.head_of_iteration(data[:cut], name="x")

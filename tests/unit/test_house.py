@@ -1,0 +1,108 @@
+"""The house's rules: imports point downwards, one place prints, nothing heavy is loaded before it is needed."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "rulebook_ralph"
+NAME = "rulebook_ralph"
+HEAVY = {"rich", "jinja2", "jsonschema", "transitions", "ruamel", "psutil"}
+
+MIDDLE = {"agents", "checks", "sources", "workspace", "state"}
+LEAVES = {
+    "errors",
+    "resources",
+    "clock",
+    "cancellation",
+    "supervisor",
+    "descendants",
+    "process_search",
+    "process_table",
+    "pump",
+}
+"""Modules at the package's root that serve every room. They know core, and each other."""
+FAMILIES = ("console", "config")
+"""Root modules in several files, `console_live` beside `console`."""
+PROGRAMS = {f"{NAME}.agents.scripted_player"}
+"""Run as processes of their own; their standard output is what an agent says."""
+
+BELOW = {
+    "core": {"core", "errors"},
+    **{room: {room, "core"} | LEAVES for room in MIDDLE},
+    "loop": {"loop", "core"} | MIDDLE | LEAVES,
+    "config": {"config", "core", "errors", "resources"},
+    "console": {"console", "core", "errors"},
+    "commands": {"commands", "config", "console", "loop", "core"} | MIDDLE | LEAVES,
+    "cli": {"cli", "commands", "config", "console", "loop", "core"} | MIDDLE | LEAVES,
+    "__main__": {"cli"},
+    **{leaf: {"core"} | LEAVES for leaf in LEAVES},
+}
+"""What the modules of a room may import of this package."""
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def place(dotted: str) -> str:
+    """The room or root module that a dotted name of this package belongs to; empty for the package itself."""
+    first = dotted.split(".")[1] if "." in dotted else ""
+    return next((family for family in FAMILIES if first.startswith(f"{family}_")), first)
+
+
+def dotted_name(file: Path) -> str:
+    parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(file: Path) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of everything imported anywhere in the file, also inside functions."""
+    package = dotted_name(file) if file.name == "__init__.py" else dotted_name(file).rpartition(".")[0]
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            origin = ".".join([*above, *([node.module] if node.module else [])])
+            yield from ((node.lineno, f"{origin}.{alias.name}") for alias in node.names)
+
+
+def test_the_walk_sees_what_is_there() -> None:
+    names = {dotted_name(file) for file in MODULES}
+    assert {f"{NAME}.core.model", f"{NAME}.console_live", NAME} <= names
+    of_console = {name for _line, name in imported(PACKAGE / "console.py")}
+    assert f"{NAME}.console_live.LiveDisplay" in of_console
+    assert f"{NAME}.core.events.Event" in of_console
+
+
+@pytest.mark.parametrize("file", MODULES, ids=dotted_name)
+def test_imports_point_downwards(file: Path) -> None:
+    here = place(dotted_name(file))
+    if not here:
+        assert not [name for _line, name in imported(file) if name.startswith(NAME)], "the package imports nothing"
+        return
+    assert here in BELOW, f"{file.name} has no place in the house: give it one in this test, and in DESIGN.md's"
+    wrong = [
+        f"{file.relative_to(PACKAGE.parent)}:{line}: {here} must not know {name}"
+        for line, name in imported(file)
+        if name.split(".")[0] == NAME and place(name) not in BELOW[here] | {"", "__version__"}
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("file", MODULES, ids=dotted_name)
+def test_only_the_console_prints(file: Path) -> None:
+    if place(dotted_name(file)) == "console" or dotted_name(file) in PROGRAMS:
+        return
+    calls = (node for node in ast.walk(ast.parse(file.read_bytes())) if isinstance(node, ast.Call))
+    prints = [call.lineno for call in calls if ast.unparse(call.func) in {"print", "click.echo", "echo"}]
+    assert not prints, f"{file.name} prints in lines {prints}: let the console do it"
+
+
+@pytest.mark.parametrize("module", ["cli", "console", "console_plain", "core.events", "core.model", "state.store"])
+def test_nothing_heavy_is_loaded_by_importing(module: str) -> None:
+    look = f"import sys, {NAME}.{module}; sys.stdout.write(' '.join(name.split('.')[0] for name in sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout.split()
+    assert not HEAVY & set(loaded)
