@@ -77,8 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The console script; ends the process with the exit code of DESIGN.md."""
     app = App(
         environment=dict(os.environ),
-        cwd=Path.cwd() if _cwd_exists() else Path("/"),
-        home=Path(os.environ.get("HOME") or os.path.expanduser("~")),
+        cwd=_cwd(),
+        home=Path(os.environ.get("HOME") or "~").expanduser(),
         stdout=sys.stdout,
         stderr=sys.stderr,
         clock=Clock(now=lambda: datetime.now(UTC).astimezone(), monotonic=time.monotonic),
@@ -90,17 +90,13 @@ def run(app: App, arguments: Sequence[str] | None = None) -> int:
     """Run a command in the given surroundings; returns the exit code."""
     try:
         result = root.main(args=arguments, prog_name="ralph", standalone_mode=False, obj=app)
-    except click.exceptions.Exit as done:
-        return done.exit_code
-    except click.Abort:
-        return ExitCode.INTERRUPTED
     except click.ClickException as error:
-        error.show()
+        error.show(app.stderr)
         return ExitCode.INVALID
     except RalphError as error:
         app.error(str(error))
         return error.exit_code
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.Abort):
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the boundary: a traceback belongs in a file, not on the screen
         app.error(_unexpected(error))
@@ -121,9 +117,8 @@ def _unexpected(error: Exception) -> str:
     return f"unexpected error ({type(error).__name__}: {str(error)[:200]}); the state is safe; {where}"
 
 
-def _cwd_exists() -> bool:
+def _cwd() -> Path:
     try:
-        os.getcwd()
-    except OSError:
-        return False
-    return True
+        return Path.cwd()
+    except OSError:  # the folder was deleted
+        return Path("/")

@@ -15,7 +15,15 @@ CONFIG_NAME = "config.yaml"
 PROJECT_CONFIG = f"{STATE_FOLDER}/{CONFIG_NAME}"
 COMMAND_LINE = "command line"
 
-__all__ = ["LoadedConfig", "commented_config", "load", "load_with_origins", "project_problems", "user_config"]
+__all__ = [
+    "LoadedConfig",
+    "commented_config",
+    "load",
+    "load_with_origins",
+    "project_problems",
+    "user_config",
+    "user_problems",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +76,12 @@ def load_with_origins(
 def project_problems(root: Path) -> tuple[Problem, ...]:
     """Everything wrong with the project's config.yaml; nothing where there is none."""
     return problems_in_file(root / STATE_FOLDER / CONFIG_NAME, PROJECT_CONFIG)
+
+
+def user_problems(environment: Mapping[str, str], home: Path) -> tuple[Problem, ...]:
+    """Everything wrong with the user's own config.yaml; nothing where there is none."""
+    file = user_config(environment, home)
+    return problems_in_file(file, str(file))
 
 
 def user_config(environment: Mapping[str, str], home: Path) -> Path:

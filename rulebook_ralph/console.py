@@ -1,6 +1,7 @@
 """All that Ralph shows: the answers of commands, and a run as it happens, live on a terminal or as plain lines.
 
-Nothing here imports rich until a run is shown live.
+A display is imported when a run reports its first event: most commands need none, and rich costs more than a whole
+`status`.
 """
 
 import json
@@ -8,15 +9,16 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Protocol, Self, TextIO
+from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
 import msgspec
 
-from rulebook_ralph.console_plain import PlainDisplay
 from rulebook_ralph.console_stream import Stream
-from rulebook_ralph.console_words import table_lines
-from rulebook_ralph.core.events import Event
+from rulebook_ralph.console_table import table_lines
 from rulebook_ralph.core.printable import printable, printable_block
+
+if TYPE_CHECKING:
+    from rulebook_ralph.core.events import Event
 
 _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
@@ -24,7 +26,7 @@ _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2
 class Display(Protocol):
     """Shows events; `line` takes printable text, `close` puts the terminal back."""
 
-    def report(self, event: Event) -> None: ...
+    def report(self, event: "Event") -> None: ...
 
     def line(self, text: str) -> None: ...
 
@@ -54,7 +56,7 @@ class Console:
         if self._display is not None:
             self._display.close()
 
-    def report(self, event: Event) -> None:
+    def report(self, event: "Event") -> None:
         """Show what happened in a run."""
         if self._display is None:
             self._display = self._open_display()
@@ -77,9 +79,10 @@ class Console:
             self.line(line)
 
     def verbatim(self, text: str) -> None:
-        """A diff, a prompt or an output: every character as it is, except on a terminal."""
-        if self._lines is None:
+        """A diff, a prompt or an output: every character as it is, except on a terminal; a last line feed is added."""
+        if self._lines is None or not text:
             return
+        text = text if text.endswith("\n") else text + "\n"
         self._lines.write(printable_block(text) if self._lines.is_terminal else text)
 
     def error(self, text: str) -> None:
@@ -115,8 +118,10 @@ def open_console(
 
     def open_display() -> Display:
         if quiet or json or not _may_move_the_cursor(out, environment):
+            from rulebook_ralph.console_plain import PlainDisplay  # noqa: PLC0415 - see above
+
             return PlainDisplay(lines, now=now, quiet=quiet)
-        from rulebook_ralph.console_live import LiveDisplay  # noqa: PLC0415 - rich costs more than a whole `status`
+        from rulebook_ralph.console_live import LiveDisplay  # noqa: PLC0415 - see above
 
         return LiveDisplay(out, now=now)
 

@@ -9,7 +9,7 @@ from rulebook_ralph.console_scene import Gate, Scene
 from rulebook_ralph.core.amounts import duration, money, tokens
 from rulebook_ralph.core.events import AgentActivity
 from rulebook_ralph.core.evidence import CheckResult
-from rulebook_ralph.core.printable import display_width, fold, printable_block
+from rulebook_ralph.core.printable import clipped, display_width, fold, printable_block
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAMES_A_SECOND = 4
@@ -45,7 +45,7 @@ def _head(scene: Scene, now: datetime, width: int) -> list[Text]:
     iteration = scene.iteration
     if iteration is None or scene.opened is None:
         return [Text("▸ checking the project as it is", "bold cyan")] if scene.gates else []
-    task, title = words.clipped(iteration.task_id), words.clipped(iteration.title)
+    task, title = clipped(iteration.task_id), clipped(iteration.title)
     first = Text.assemble(("▸ ", "bold cyan"), (task, "bold"))
     place = Text(f"  {words.place(iteration)} · {_timer(now, scene.opened)}", "dim")
     if not title or title == task:
@@ -60,7 +60,7 @@ def _activity(scene: Scene, now: datetime, width: int) -> list[Text]:
         return []
     rows = [row for event in scene.activity for row in _activity_rows(event, width)][-_ACTIVITY_ROWS:]
     silence = (now - scene.last_sign).total_seconds() if scene.last_sign else 0.0
-    agent = words.clipped(scene.plan.agent) if scene.plan else "the agent"
+    agent = clipped(scene.plan.agent) if scene.plan else "the agent"
     if silence >= _SILENCE_WORTH_SAYING:
         rows = [*rows[1 - _ACTIVITY_ROWS :], Text(f"  … {agent}: no sign for {duration(silence)}", "yellow")]
     elif not rows:
@@ -72,7 +72,7 @@ def _activity_rows(event: AgentActivity, width: int) -> list[Text]:
     if event.kind == "retry":
         return [Text("  ↻ " + words.activity(event), "yellow")]
     if event.kind == "tool":
-        name, detail = words.clipped(event.text), words.clipped(event.detail)
+        name, detail = clipped(event.text), clipped(event.detail)
         return [Text.assemble(("  ● ", "cyan"), (name, "cyan"), ("  " + detail if detail else ""))]
     lines = [line for line in printable_block(event.text).split("\n") if line.strip()]
     folded = [part for line in lines[-_ACTIVITY_ROWS:] for part in fold(line, width - 4)]
@@ -84,9 +84,9 @@ def _gates(scene: Scene, now: datetime) -> list[Text]:
 
 
 def _gate_row(gate: Gate, now: datetime) -> Text:
-    step, result = words.clipped(gate.step), gate.result
+    step, result = clipped(gate.step), gate.result
     if result is None:
-        command = ("  " + words.clipped(gate.command), "dim")
+        command = ("  " + clipped(gate.command), "dim")
         return Text.assemble("  ", (spinner(now), "cyan"), f" {step}  {_timer(now, gate.started)}", command)
     row = Text.assemble("  ", gate_mark(result), f" {step}")
     row.append(f"  {duration(result.duration_ms / 1000)}", "dim")

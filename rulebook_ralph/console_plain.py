@@ -6,6 +6,7 @@ from threading import RLock
 
 from rulebook_ralph import console_words as words
 from rulebook_ralph.console_stream import Stream
+from rulebook_ralph.console_table import table_lines
 from rulebook_ralph.core.amounts import duration
 from rulebook_ralph.core.events import (
     AgentActivity,
@@ -17,6 +18,7 @@ from rulebook_ralph.core.events import (
     RunEnded,
     RunPlanned,
 )
+from rulebook_ralph.core.printable import clipped
 
 _TOOLS_A_SECOND = 5
 _MOST_TASKS = 50
@@ -96,12 +98,12 @@ def _event_lines(event: Event, *, quiet: bool) -> list[str]:
     lines: list[str] = []
     match event:
         case Notice():
-            lines = [("warning: " if event.level == "warning" else "") + words.clipped(event.text)]
+            lines = [("warning: " if event.level == "warning" else "") + clipped(event.text)]
         case RunPlanned():
             what, most = words.plan(event)
-            lines = [f"{words.clipped(event.project)}: {what}", most]
+            lines = [f"{clipped(event.project)}: {what}", most]
         case IterationOpened():
-            lines = [f"{words.clipped(event.task_id)}: {words.clipped(event.title)} · {words.place(event)}"]
+            lines = [f"{clipped(event.task_id)}: {clipped(event.title)} · {words.place(event)}"]
         case GateEnded():
             lines = [_gate_line(event)]
         case IterationSettled():
@@ -117,25 +119,25 @@ def _gate_line(event: GateEnded) -> str:
     result = event.result
     outcome = "ok" if result.passed else f"FAILED ({words.gate_failure(result)})"
     base = " on the base" if event.on_base else ""
-    return f"  gate {words.clipped(result.step)}{base}: {outcome} · {duration(result.duration_ms / 1000)}"
+    return f"  gate {clipped(result.step)}{base}: {outcome} · {duration(result.duration_ms / 1000)}"
 
 
 def _settled_line(event: IterationSettled) -> str:
-    reason = words.clipped(event.reason)
+    reason = clipped(event.reason)
     because = f" ({reason})" if reason and event.outcome != "completed" else ""
     done = f"{event.completed_tasks:,} of {words.count(event.total_tasks, 'task')} completed"
     facts = " · ".join([*words.settled_facts(event), done])
-    task = words.clipped(event.task_id)
+    task = clipped(event.task_id)
     return f"#{event.iteration_number} {task}: {words.OUTCOMES[event.outcome]}{because} · {facts}"
 
 
 def _ending_lines(event: RunEnded, *, quiet: bool) -> list[str]:
     lines = [words.ending(event)]
-    if event.reason:
-        lines.append(words.clipped(event.reason))
+    if reason := words.ending_reason(event):
+        lines.append(reason)
     if event.tasks and not quiet:
         shown, left_out = words.telling(event.tasks, _MOST_TASKS)
-        lines += words.table_lines(words.SUMMARY_HEADINGS, map(words.summary_row, shown), None)
+        lines += table_lines(words.SUMMARY_HEADINGS, map(words.summary_row, shown), None)
         if left_out:
             lines.append(f"… and {left_out:,} more")
-    return lines + [f"next: {words.clipped(step)}" for step in event.next_steps]
+    return lines + [f"next: {clipped(step)}" for step in event.next_steps]

@@ -11,7 +11,7 @@ from rulebook_ralph.console_frame import gate_mark
 from rulebook_ralph.console_scene import Gate
 from rulebook_ralph.core.amounts import duration, money
 from rulebook_ralph.core.events import GateEnded, IterationSettled, Notice, RunEnded, RunPlanned, TaskLine
-from rulebook_ralph.core.printable import cut, display_width, fold
+from rulebook_ralph.core.printable import clipped, cut, display_width, fold
 
 Rows = list[Text | Table]
 
@@ -35,7 +35,7 @@ _STATUSES = {
 
 
 def notice(event: Notice, width: int) -> Rows:
-    lines = fold(words.clipped(event.text), width - 2)
+    lines = fold(clipped(event.text), width - 2)
     if event.level == "info":
         return [Text("  " + line) for line in lines]
     return [Text(("! " if index == 0 else "  ") + line, "yellow") for index, line in enumerate(lines)]
@@ -43,12 +43,12 @@ def notice(event: Notice, width: int) -> Rows:
 
 def planned(event: RunPlanned, width: int) -> Rows:
     facts = [Text("  " + line, "dim") for part in words.plan(event) for line in fold(part, width - 2)]
-    return [Text(cut(words.clipped(event.project), width), "bold"), *facts]
+    return [Text(cut(clipped(event.project), width), "bold"), *facts]
 
 
 def base_gate(event: GateEnded, width: int) -> Rows:
     result = event.result
-    row = Text.assemble(gate_mark(result), f" gate {words.clipped(result.step)}")
+    row = Text.assemble(gate_mark(result), f" gate {clipped(result.step)}")
     row.append(f"  {duration(result.duration_ms / 1000)}", "dim")
     if not result.passed:
         row.append("  " + words.gate_failure(result), "yellow")
@@ -62,7 +62,7 @@ def settled(event: IterationSettled, gates: Sequence[Gate], attempt: int | None,
     width = min(width, _WIDEST)
     room = width - len(_INDENT)
     _mark, style = _MARKS[event.outcome]
-    outcome, reason = words.OUTCOMES[event.outcome], words.clipped(event.reason)
+    outcome, reason = words.OUTCOMES[event.outcome], clipped(event.reason)
     headline, left_over = _headline(event, attempt, width)
     verdict, facts = [], [*left_over, *_lasting(event)]
     if event.outcome == "completed" or not reason:
@@ -89,15 +89,15 @@ def ended(event: RunEnded, width: int) -> Rows:
     first, *others = fold(words.ending(event), width - 2) or [""]
     rows.append(mark + Text(first, "bold"))
     rows += [Text("  " + line, "bold") for line in others]
-    rows += [Text("  " + line) for line in fold(words.clipped(event.reason), width - 2)]
-    rows += [Text.assemble(("→ ", "cyan"), words.clipped(step)) for step in event.next_steps]
+    rows += [Text("  " + line) for line in fold(words.ending_reason(event), width - 2)]
+    rows += [Text.assemble(("→ ", "cyan"), clipped(step)) for step in event.next_steps]
     return rows
 
 
 def _headline(event: IterationSettled, attempt: int | None, width: int) -> tuple[Text, list[str]]:
     """The first line, and what found no room in it."""
     mark, style = _MARKS[event.outcome]
-    number, task = f"#{event.iteration_number} ", words.clipped(event.task_id)
+    number, task = f"#{event.iteration_number} ", clipped(event.task_id)
     sums = duration(event.duration_ms / 1000)
     if event.cost_usd is not None:
         sums += f"  {money(event.cost_usd)}"
@@ -127,7 +127,7 @@ def _gate_rows(gates: Sequence[Gate], width: int) -> list[Text]:
     for gate in gates:
         if gate.result is None:
             continue
-        part = Text.assemble(gate_mark(gate.result), f" {words.clipped(gate.step)} ")
+        part = Text.assemble(gate_mark(gate.result), f" {clipped(gate.step)} ")
         part.append(duration(gate.result.duration_ms / 1000), "dim")
         if rows and rows[-1].cell_len + 3 + part.cell_len <= width:
             rows[-1].append("   ").append_text(part)

@@ -1,12 +1,11 @@
 """How events are put into words, for the live display and plain lines alike. Pure; others' text is made printable."""
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rulebook_ralph.core.amounts import duration, money, tokens
 from rulebook_ralph.core.events import AgentActivity, IterationOpened, IterationSettled, RunEnded, RunPlanned, TaskLine
 from rulebook_ralph.core.evidence import CheckResult
-from rulebook_ralph.core.printable import cut, display_width, printable
+from rulebook_ralph.core.printable import clipped, printable
 
 OUTCOMES = {
     "completed": "completed",
@@ -29,15 +28,7 @@ STOPS = {
     "error": "ended by an error",
 }
 SUMMARY_HEADINGS = ("Task", "Status", "Attempts", "Cost", "Commit", "")
-_LONGEST = 500
 _SHORT_HASH = 8
-_NARROWEST_COLUMN = 6
-_AMOUNT = re.compile(r"<?\$?\d{1,6}(?:,\d{3})*(?:\.\d+)?[kM]?(?: [a-z]+)?")
-
-
-def clipped(text: str) -> str:
-    """The beginning of an agent's or command's text as one printable line; costs the same however long it is."""
-    return cut(printable(text[: 4 * _LONGEST]).strip(), _LONGEST)
 
 
 def count(number: int, thing: str) -> str:
@@ -105,6 +96,11 @@ def ending(event: RunEnded) -> str:
     )
 
 
+def ending_reason(event: RunEnded) -> str:
+    """Why the run ended, where `ending` does not say it already."""
+    return "" if event.stop_reason == "complete" else clipped(event.reason)
+
+
 def summary_row(task: TaskLine) -> tuple[str, str, str, str, str, str]:
     """The cells under `SUMMARY_HEADINGS`."""
     status = "in work" if task.status == "in_iteration" else clipped(task.status)
@@ -125,29 +121,3 @@ def telling(tasks: Sequence[TaskLine], most: int) -> tuple[list[TaskLine], int]:
     ranked = sorted(range(len(tasks)), key=lambda index: (not tasks[index].attempts, tasks[index].status != "blocked"))
     chosen = sorted(ranked[:most])
     return [tasks[index] for index in chosen], len(tasks) - most
-
-
-def table_lines(headings: Sequence[str], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
-    """Aligned columns, amounts to the right; where `width` is given, the widest columns give way until it fits."""
-    cells = [[clipped(cell) for cell in row] for row in rows]
-    widths = [max(map(display_width, column)) for column in zip(headings, *cells, strict=True)]
-    if width is not None:
-        _narrow(widths, width - 2 * (len(widths) - 1))
-    right = [
-        bool(cells) and all(_AMOUNT.fullmatch(row[i]) or not row[i] for row in cells) for i in range(len(headings))
-    ]
-    return [_aligned(row, widths, right) for row in [list(headings), *cells]]
-
-
-def _narrow(widths: list[int], room: int) -> None:
-    while sum(widths) > room and max(widths) > _NARROWEST_COLUMN:
-        widths[widths.index(max(widths))] -= 1
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    parts = []
-    for cell, width, to_the_right in zip(row, widths, right, strict=True):
-        text = cut(cell, width)
-        space = " " * (width - display_width(text))
-        parts.append(space + text if to_the_right else text + space)
-    return "  ".join(parts).rstrip()

@@ -26,7 +26,7 @@ _IDENTITY = {
 
 
 @click.command()
-@click.option("--dir", "folder", type=click.Path(path_type=Path), help="Make the project there (must not exist, or be empty).")
+@click.option("--dir", "folder", type=click.Path(path_type=Path), help="Make the project in this new or empty folder.")
 @click.option("--keep/--no-keep", default=True, show_default=True, help="Keep the project afterwards.")
 @click.option("--json", is_flag=True, help="Print one JSON object at the end.")
 @click.option("--quiet", "-q", is_flag=True, help="Only iteration ends, warnings and the end.")
@@ -39,7 +39,7 @@ def command(app: App, *, folder: Path | None, keep: bool, json: bool, quiet: boo
         _make_project(target, there.environment)
         with app.console(json=json, quiet=quiet) as console:
             console.line(f"A small project in {target}: three tasks in rulebook/tasks/, tests in tests/.")
-            console.line("The agent is scripted: it does the first task well, lies about the second (\"done\", nothing")
+            console.line("The agent is scripted: it does the first task well, lies about the second ('done', nothing")
             console.line("changed), breaks a test, mends it with the feedback, and does the third.")
             console.line("")
         code = _init_and_run(there, json=json, quiet=quiet)
@@ -109,5 +109,3 @@ def _say_what_to_look_at(app: App, target: Path, *, kept: bool, quiet: bool) -> 
         console.line("  ralph history            five iterations; the lie is number 2")
         console.line("  ralph show 3             the test that broke, and the feedback the agent got")
         console.line("  cat .rulebook-ralph/prd.json .rulebook-ralph/progress.txt")
-
-

@@ -36,6 +36,8 @@ def command(app: App, *, task: str | None, limit: int, json: bool) -> int:
 
 
 def _row(record: Iteration) -> tuple[str, ...]:
+    completed = record.completion_status == "completed"
+    reason = record.verdict.reason if record.verdict else ""
     return (
         str(record.iteration_number),
         record.task_id,
@@ -43,7 +45,7 @@ def _row(record: Iteration) -> tuple[str, ...]:
         record.completion_status or record.phase,
         amounts.duration(record.duration_ms / 1000),
         "" if record.cost_usd is None else amounts.money(record.cost_usd),
-        record.verdict.reason if record.verdict and record.completion_status != "completed" else (record.commit or "")[:10],
+        (record.commit or "")[:10] if completed else reason,
     )
 
 

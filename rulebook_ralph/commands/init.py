@@ -41,7 +41,7 @@ class Result:
 def command(app: App, paths: tuple[Path, ...], *, project: str | None, json: bool) -> int:
     """Turn rulebook tasks into .rulebook-ralph/prd.json, progress.txt and a commented config.yaml.
 
-    Each PATH is a project, a tasks folder or a task folder; without one, rulebook/tasks/ or .rulebook/tasks/ is read.
+    Each PATH is a project, a tasks folder or a task folder; without one, the project's own tasks are read.
     Again on the same project it adds what is new and resets nothing.
     """
     folder, result = make(app, paths, project=project)
@@ -54,7 +54,7 @@ def command(app: App, paths: tuple[Path, ...], *, project: str | None, json: boo
 
 
 def make(app: App, paths: tuple[Path, ...] = (), *, project: str | None = None) -> tuple[StateFolder, Result]:
-    """Make or complete the state folder of the project around `app.cwd`. Raises RalphError, and then nothing changed."""
+    """Make or complete the state folder of the project around `app.cwd`. Raises RalphError; then nothing changed."""
     root, repository = open_root(app)
     folder = StateFolder(root)
     refuse_second_state(repository, folder)
@@ -118,17 +118,17 @@ def _project_name(given: str | None, root: Path) -> str:
 def _tell(console: Console, result: Result, folder: StateFolder) -> None:
     prd = result.prd
     completed = sum(task.status == "completed" for task in prd.tasks)
-    console.line(f"{folder.prd}: {len(prd.tasks)} tasks, {completed} completed already, {len(result.merged.added)} new")
+    new = len(result.merged.added)
+    console.line(f"{folder.prd}: {len(prd.tasks)} tasks, {completed} completed already, {new} new")
     for problem in result.reading.problems:
         console.error(f"left out: {problem.told(folder.root)}")
-    for problem in result.merged.problems:
-        console.error(problem)
+    for text in (*result.merged.problems, *result.gate_problems):
+        console.error(text)
     if result.merged.vanished:
         console.line(f"no longer in the task folder, kept: {', '.join(result.merged.vanished)}")
     for difference in result.merged.differs:
-        console.line(f"{difference.task_id}: its folder lists {len(difference.missing)} more criteria; prd.json is kept")
-    for text in result.gate_problems:
-        console.error(text)
+        missing = len(difference.missing)
+        console.line(f"{difference.task_id}: its folder lists {missing} more criteria; prd.json is kept as it is")
     if result.steps is None:
         console.line(f"{folder.config}: kept as it is")
     elif result.steps:

@@ -7,6 +7,7 @@ from rulebook_ralph.app import App
 from rulebook_ralph.commands.projects import open_root, state_folder
 from rulebook_ralph.console import Console
 from rulebook_ralph.core import amounts
+from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.state import codec, history
@@ -42,7 +43,8 @@ def _part(app: App, record: Iteration, part: str) -> str:
     _, repository = open_root(app)
     try:
         if part == "diff":
-            return repository.git.raw("diff", "--no-ext-diff", record.base_commit, record.snapshot).decode("utf-8", "replace")
+            patch = repository.git.raw("diff", "--no-ext-diff", record.base_commit, record.snapshot)
+            return patch.decode("utf-8", "replace")
         name = "prompt.md" if part == "prompt" else "output.log"
         return commits.file_of_snapshot(repository, record.snapshot, name).decode("utf-8", "replace")
     except GitError:
@@ -67,7 +69,7 @@ def _tell(console: Console, record: Iteration) -> None:
         how = "passed" if check.passed else f"failed: {check.reason}"
         console.line(f"  gate      {check.step}: {how} ({amounts.duration(check.duration_ms / 1000)})")
     if record.files_changed:
-        console.line(f"  files     {', '.join(record.files_changed[:8])}{' …' if len(record.files_changed) > 8 else ''}")
+        console.line(f"  files     {some(record.files_changed, 8)}")
     if record.parsed and record.parsed.summary:
         console.line(f"  claimed   {record.parsed.summary}")
     for learning in record.parsed.learnings if record.parsed else ():

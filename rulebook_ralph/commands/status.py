@@ -40,15 +40,13 @@ def _holder(folder: StateFolder) -> Holder | None:
 
 
 def _tell(console: Console, prd: Prd, running: Holder | None, *, everything: bool) -> None:
-    counts = {status: 0 for status in ("completed", "in_iteration", "pending", "blocked")}
+    counts = dict.fromkeys(("completed", "in_iteration", "pending", "blocked"), 0)
     for task in prd.tasks:
         counts[task.status] += 1
     console.line(f"{prd.project}: {counts['completed']} of {len(prd.tasks)} tasks completed")
     console.line("  " + ", ".join(f"{count} {status}" for status, count in counts.items() if status != "completed"))
     totals = prd.totals
-    console.line(
-        f"  {totals.iterations} iterations, {amounts.money(totals.cost_usd)}, {amounts.tokens(totals.tokens)}"
-    )
+    console.line(f"  {totals.iterations} iterations, {amounts.money(totals.cost_usd)}, {amounts.tokens(totals.tokens)}")
     if running is not None:
         console.line(f"  running: process {running.pid} ('ralph {running.command}', since {running.since})")
     shown = prd.tasks if everything or len(prd.tasks) <= _ROWS else _most_telling(prd.tasks)

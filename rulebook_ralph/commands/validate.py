@@ -18,9 +18,7 @@ def command(app: App, *, json: bool) -> int:
     Ends with 0 when there is none, 2 when there are some.
     """
     folder = state_folder(app)
-    problems = validation.validate(
-        folder.root, others=(progress.problems, config.project_problems), thorough=True
-    )
+    problems = validation.validate(folder.root, others=(progress.problems, config.project_problems), thorough=True)
     with app.console(json=json) as console:
         if json:
             console.json({"valid": not problems, "problems": problems})

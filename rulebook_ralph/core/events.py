@@ -16,7 +16,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class RunPlanned:
-    """Said before the first agent starts: what is at most to come. `max_wall_time` in seconds, `max_cost_usd` in dollars."""
+    """Said before the first agent starts: what is at most to come. Seconds and dollars; None is no limit."""
 
     project: str
     branch: str
@@ -31,7 +31,7 @@ class RunPlanned:
 
 @dataclass(frozen=True, slots=True)
 class IterationOpened:
-    """`index` of `max_iterations` in this run; `iteration_number` over the whole project; `attempt` within the stage."""
+    """`index` counts in this run, `iteration_number` over the whole project, `attempt` within the stage."""
 
     iteration_number: int
     index: int

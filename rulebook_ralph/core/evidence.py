@@ -10,8 +10,8 @@ import msgspec
 from rulebook_ralph.core.model import Json, Stage, Value
 
 AgentStatus = Literal["finished", "failed", "truncated", "killed"]
-"""finished: a terminal success event was seen. failed: a terminal error, or a non-zero exit. truncated: the output ended
-without a terminal event. killed: Ralph ended it, whatever it printed afterwards."""
+"""finished: a terminal success event was seen. failed: a terminal error, or a non-zero exit. truncated: the output
+ended without a terminal event. killed: Ralph ended it, whatever it printed afterwards."""
 
 ErrorKind = Literal[
     "usage-limit",
@@ -56,7 +56,7 @@ class ToolResult(Value, frozen=True, kw_only=True):
 
 
 class AgentFault(Value, frozen=True, kw_only=True):
-    """Why an agent did not finish. `message` is the agent's own, capped; `resets_at` an ISO time in UTC where stated."""
+    """Why an agent did not finish. `message` is its own, capped; `resets_at` an ISO time in UTC where stated."""
 
     kind: ErrorKind
     message: str
@@ -134,7 +134,7 @@ StopReason = Literal[
 
 
 class Verdict(Value, frozen=True, kw_only=True):
-    """What the pipeline decided and which hook did. `counts` says whether this attempt counts against the task's limit."""
+    """What the pipeline decided and which hook did. `counts`: whether the attempt counts against the task's limit."""
 
     action: Action
     hook: str = ""
@@ -149,7 +149,7 @@ Phase = Literal["executing", "judged", "settled"]
 
 
 class Iteration(Value, frozen=True, kw_only=True):
-    """All of one pass: `history/iteration-N.json`. The commit point of the redo log (DESIGN.md, The order of writing)."""
+    """All of one pass: `history/iteration-N.json`, the commit point of the redo log (DESIGN.md)."""
 
     iteration_number: int
     phase: Phase

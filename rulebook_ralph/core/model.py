@@ -116,7 +116,7 @@ class Prd(Value, frozen=True, kw_only=True):
     created_at: str = ""
     updated_at: str = ""
     tasks: tuple[Task, ...] = msgspec.field(default_factory=tuple)
-    totals: Totals = msgspec.field(default_factory=lambda: Totals())
+    totals: Totals = msgspec.field(default_factory=Totals)
     extra: Json = msgspec.field(default_factory=dict, name="$extra")
     """Keys Ralph does not know, kept as they were; never written under this name."""
 

@@ -4,6 +4,7 @@ The prompt asks for a fenced `ralph-report` block (schemas/report.schema.json); 
 can be. Nothing here raises, whatever the text.
 """
 
+import itertools
 import re
 import shlex
 from typing import Any, Literal
@@ -19,7 +20,7 @@ _REPORT = re.compile(r"^[ \t]*```+[ \t]*ralph-report[ \t]*\n(.*?)^[ \t]*```+[ \t
 _PROMISE_LINE = re.compile(r"\s*<promise>([^<>]{1,200})</promise>\s*", re.IGNORECASE)
 _BLOCKED_LINE = re.compile(r"^[ \t]*<ralph>\s*BLOCKED:([^<]{0,2000})</ralph>[ \t]*$", re.IGNORECASE | re.MULTILINE)
 _HEADING = re.compile(
-    r"^\s*(?:#{1,6}\s+|\*\*)?(learnings?|lessons learned|patterns discovered|errors?)\b[^\n]{0,40}$", re.I
+    r"^\s*(?:#{1,6}\s+|\*\*)?(learnings?|lessons learned|patterns discovered|errors?)\b[^\n]{0,40}$", re.IGNORECASE
 )
 _BULLET = re.compile(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+(.+)$")
 _LABELLED = re.compile(r"^\s*(?:[-*+]\s+)?(?:\*\*)?(learning|learned|error)(?:\*\*)?:(?:\*\*)?\s+(.+)$", re.IGNORECASE)
@@ -118,10 +119,8 @@ def _quality(claimed: object, prose: str) -> dict[str, bool]:
 
 
 def _commit_messages(report: dict[str, Any], tools: tuple[ToolResult, ...]) -> tuple[str, ...]:
-    messages = [_text(report.get("commitMessage"))]
-    for tool in tools:
-        if "git" in tool.command and "commit" in tool.command:
-            messages.append(_message_argument(tool.command))
+    commands = (tool.command for tool in tools if "git" in tool.command and "commit" in tool.command)
+    messages = [_text(report.get("commitMessage")), *map(_message_argument, commands)]
     return tuple(message for message in messages if message)[:MAX_ITEMS]
 
 
@@ -130,7 +129,7 @@ def _message_argument(command: str) -> str:
         words = shlex.split(command[:MAX_ITEM_CHARS])
     except ValueError:
         return ""
-    for word, following in zip(words, words[1:], strict=False):
+    for word, following in itertools.pairwise(words):
         if word in ("-m", "--message", "-am"):
             return _text(following)
     return ""

@@ -60,7 +60,7 @@ def limit_reached(limits: Limits, tally: RunTally, *, max_iterations: int) -> St
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What settling an iteration does: the lifecycle's trigger, what is recorded, whether the tree goes back to the base."""
+    """What settling does: the lifecycle's trigger, what is recorded, whether the tree goes back to the base."""
 
     trigger: Trigger
     completion_status: CompletionStatus
@@ -72,22 +72,26 @@ class Settlement:
 
 
 def settle(
-    verdict: Verdict, *, attempt: int, attempts_allowed: int, time_left: float, rollback: Literal["keep", "reset"]
+    verdict: Verdict,
+    *,
+    feedback: str,
+    attempt: int,
+    attempts_allowed: int,
+    time_left: float,
+    rollback: Literal["keep", "reset"],
 ) -> Settlement:
     """What follows from a verdict at this attempt of a task. `time_left` is the task's, in seconds."""
     if verdict.action == "complete":
         return Settlement("complete", "completed", "", rollback=False, counts=True)
     if verdict.action == "stop":
-        return _stopped(verdict)
+        return _stopped(verdict, feedback)
     if verdict.counts and attempt >= attempts_allowed:
         reason = f"{attempts_allowed} of {attempts_allowed} attempts used; the last one: {verdict.reason}"
-        return Settlement("block", "blocked", verdict.feedback, rollback=True, counts=True, blocked_reason=reason)
+        return Settlement("block", "blocked", feedback, rollback=True, counts=True, blocked_reason=reason)
     if time_left <= 0:
         reason = f"its time is used up (limits.maxWallTime); the last attempt: {verdict.reason}"
-        return Settlement(
-            "block", "blocked", verdict.feedback, rollback=True, counts=verdict.counts, blocked_reason=reason
-        )
-    return Settlement("retry", "failed", verdict.feedback, rollback=rollback == "reset", counts=verdict.counts)
+        return Settlement("block", "blocked", feedback, rollback=True, counts=verdict.counts, blocked_reason=reason)
+    return Settlement("retry", "failed", feedback, rollback=rollback == "reset", counts=verdict.counts)
 
 
 def branch_moved(branch: str) -> Settlement:
@@ -96,15 +100,15 @@ def branch_moved(branch: str) -> Settlement:
     return Settlement("retry", "failed", reason, rollback=False, counts=False)
 
 
-def _stopped(verdict: Verdict) -> Settlement:
+def _stopped(verdict: Verdict, feedback: str) -> Settlement:
     reason = verdict.stop_reason or "error"
     stop = Stop(reason, verdict.reason)
     if reason == "blocked":
         return Settlement(
-            "block", "blocked", verdict.feedback, rollback=True, counts=verdict.counts, blocked_reason=verdict.reason
+            "block", "blocked", feedback, rollback=True, counts=verdict.counts, blocked_reason=verdict.reason
         )
     if reason in ("interrupted", "cancelled", "paused"):
         status: CompletionStatus = "cancelled" if reason == "cancelled" else "interrupted"
-        return Settlement("interrupt", status, verdict.feedback, rollback=False, counts=False, stop=stop)
+        return Settlement("interrupt", status, feedback, rollback=False, counts=False, stop=stop)
     status = "limited" if reason in ("rate-limited", "max-cost", "max-wall-time") else "failed"
-    return Settlement("interrupt", status, verdict.feedback, rollback=False, counts=verdict.counts, stop=stop)
+    return Settlement("interrupt", status, feedback, rollback=False, counts=verdict.counts, stop=stop)

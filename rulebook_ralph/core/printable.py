@@ -12,6 +12,7 @@ _BREAKS = re.compile(r"\r\n|[\n\r\v\f\x85\u2028\u2029]")
 _KEPT = "\u200c\u200d"
 """Joiners: several scripts and emoji are misspelt without them."""
 
+_LONGEST = 500
 _INVISIBLE = ("Cc", "Cf", "Cs")
 
 
@@ -62,6 +63,11 @@ def cut(text: str, width: int, *, ellipsis: str = "…") -> str:
         if taken > room:
             return (text[:index] + ellipsis)[: max(width, 0)]
     return text
+
+
+def clipped(text: str) -> str:
+    """The beginning of an agent's or command's text as one printable line; costs the same however long it is."""
+    return cut(printable(text[: 4 * _LONGEST]).strip(), _LONGEST)
 
 
 def fold(text: str, width: int) -> list[str]:

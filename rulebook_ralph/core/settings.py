@@ -20,7 +20,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Executor(Settings, frozen=True, kw_only=True):
-    """An agent to run tasks with. `type` is a built-in adapter, or the name of a `rulebook_ralph.agents` entry point."""
+    """An agent to run tasks with. `type` is a built-in adapter or a `rulebook_ralph.agents` entry point."""
 
     id: str
     type: str

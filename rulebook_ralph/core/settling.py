@@ -9,7 +9,7 @@ from rulebook_ralph.core.policy import Settlement
 
 
 def opened(task: Task, *, stage: Stage, number: int, at: str) -> Task:
-    """The task as it is picked for iteration `number`; a blocked one is unblocked first and starts its attempts anew."""
+    """The task as it is picked for iteration `number`; a blocked one is unblocked first and starts anew."""
     if task.status == "blocked":
         task = replace(task, status=advance(task.status, "unblock"), attempts={}, blocked_reason=None)
     return replace(

@@ -67,7 +67,7 @@ class Situation:
 
 
 def tokens(text: str) -> int:
-    """An upper estimate of a text's tokens: a third of its UTF-8 bytes (English and code have about four to a token)."""
+    """An upper estimate of a text's tokens: a third of its UTF-8 bytes (English has about four to a token)."""
     return len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN
 
 

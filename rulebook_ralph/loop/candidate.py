@@ -1,4 +1,4 @@
-"""The tree of an attempt on its way to a commit: gates, the repository's hooks, the commit object. Judged as it lands."""
+"""The tree of an attempt on its way to a commit: gates, the repository's hooks, the commit object."""
 
 from __future__ import annotations
 

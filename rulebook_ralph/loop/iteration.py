@@ -14,6 +14,7 @@ from rulebook_ralph.agents.agent import Agent, AgentLimits
 from rulebook_ralph.agents.agent import Assignment as AgentAssignment
 from rulebook_ralph.checks.gates import Cancelled
 from rulebook_ralph.core import events, parser
+from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import AgentResult, CheckResult, ParsedIteration, Verdict
 from rulebook_ralph.core.model import Stage, Task
 from rulebook_ralph.core.redaction import Redactor
@@ -163,8 +164,7 @@ def _cleaned(value: object, redactor: Redactor) -> object:
 def _told_of_git(changed: tuple[str, ...]) -> tuple[str, ...]:
     if not changed:
         return ()
-    names = ", ".join(changed[:10]) + (" …" if len(changed) > 10 else "")
-    return (f"You changed git's own files ({names}); they were put back. Only the files you leave count.",)
+    return (f"You changed git's own files ({some(changed, 10)}); they were put back. Only the files you leave count.",)
 
 
 def _save(assignment: Assignment, tools: Tools, tree: str, tips: tuple[str, ...]) -> str:

@@ -1,4 +1,4 @@
-"""What a live iteration keeps in the git folder, so that a crash loses none of it: raw output, opening, guarded files."""
+"""What a live iteration keeps in the git folder against a crash: raw output, opening, git's guarded files."""
 
 import os
 from pathlib import Path

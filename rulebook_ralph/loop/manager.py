@@ -115,8 +115,8 @@ class Manager:
             clock=self._clock,
             notice=self._notice,
         )
-        recovery.recover(project, self._workspace, self._settler, self._ready.who, self._clock)
-        if after_death:
+        left = recovery.Recovery(project, self._workspace, self._settler, self._ready.who, self._clock).recover()
+        if left or after_death:
             self._workspace.reset_user_index()
         self._settler.kept_tree = recovery.kept_tree(project, self._workspace)
         if self._settler.kept_tree is None:
@@ -153,7 +153,7 @@ class Manager:
         )
 
     def _red_on_base(self) -> frozenset[str]:
-        """The gates that are red before any agent worked; run once, on the base, unless kept work stands in the tree."""
+        """The gates that are red before any agent worked; run once on the base, unless kept work stands in the tree."""
         if not self._steps() or self._pickable() is None:
             return frozenset()
         if self._settler.kept_tree is not None:

@@ -1,4 +1,4 @@
-"""How an attempt is judged: completion hooks in ascending priority; the first that does not skip wins (DESIGN.md, judge).
+"""How an attempt is judged: completion hooks in ascending priority; the first that does not skip wins.
 
 A hook says `continue` (another attempt, with feedback), `stop` (end the task or the run) or `skip`. Only the pipeline's
 end, everything skipped, completes.
@@ -125,7 +125,7 @@ class GatesPass:
         gates = evidence.run_gates()
         held = [result for result in gates.results if is_held(result, evidence.excused)]
         if held:
-            return _gates_failed(evidence, held)
+            return _gates_failed(held)
         if gates.changed:
             names = ", ".join(gates.changed[:20])
             return Verdict(
@@ -144,7 +144,7 @@ class Promise:
 
     name, priority = "promise", 55
 
-    def should_run(self, evidence: Evidence) -> bool:
+    def should_run(self, evidence: Evidence) -> bool:  # noqa: ARG002 - a rule that always holds
         return True
 
     def run(self, evidence: Evidence) -> Verdict:
@@ -158,8 +158,8 @@ class Promise:
         return Verdict(
             action="continue",
             reason=reason,
-            feedback=f"{_capital(reason)}. If the task is truly done, end your final message with the promise tag around "
-            f"{wanted}, alone on its own line; if not, go on.",
+            feedback=f"{_capital(reason)}. If the task is truly done, end your final message with the promise tag "
+            f"around {wanted}, alone on its own line; if not, go on.",
         )
 
 
@@ -168,7 +168,7 @@ class CommitHooks:
 
     name, priority = "commit", 80
 
-    def should_run(self, evidence: Evidence) -> bool:
+    def should_run(self, evidence: Evidence) -> bool:  # noqa: ARG002 - a rule that always holds
         return True
 
     def run(self, evidence: Evidence) -> Verdict:
@@ -240,7 +240,7 @@ def _contradictions(evidence: Evidence, hook: str) -> list[str]:
     return [f"You claimed that these pass; they failed when Ralph ran them: {', '.join(denied)}."] if denied else []
 
 
-def _gates_failed(evidence: Evidence, held: Sequence[CheckResult]) -> Verdict:
+def _gates_failed(held: Sequence[CheckResult]) -> Verdict:
     names = ", ".join(f"{result.step} ({result.reason or 'failed'})" for result in held)
     parts = [
         f"The gate '{result.step}' failed.\nCommand: {result.command}\nResult: {result.reason}\nOutput:\n"

@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass
 
 from rulebook_ralph.agents.agent import Agent
+from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.model import Prd
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.loop.project import Project
@@ -69,5 +70,4 @@ def require_unmodified(project: Project) -> None:
     """Raises RalphError where tracked files differ from HEAD."""
     modified = project.repository.modified()
     if modified:
-        names = ", ".join(modified[:5]) + (f" and {len(modified) - 5} more" if len(modified) > 5 else "")
-        raise RalphError(f"tracked files have changes that are not committed: {names}; commit or stash them first")
+        raise RalphError(f"tracked files have uncommitted changes: {some(modified)}; commit or stash them first")

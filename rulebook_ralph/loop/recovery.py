@@ -1,8 +1,10 @@
 """What a dead run left is brought to its end: every iteration that is not settled (DESIGN.md, The order of writing).
 
-`executing`: the attempt is interrupted and not counted; its partial work is saved and stays in the tree. `judged`: it is
-settled as it was judged, skipping what was done already.
+`executing`: the attempt is interrupted and not counted; its partial work is saved and stays in the tree. `judged`: it
+is settled as it was judged, skipping what was done already.
 """
+
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -21,10 +23,10 @@ _INTERRUPTED = Verdict(
     action="stop",
     hook="recovery",
     reason="Ralph ended while the agent worked; its partial work is kept in the tree",
-    feedback="The last attempt was interrupted; its partial work stands in the tree. Look at it, then go on.",
     stop_reason="interrupted",
     counts=False,
 )
+_FEEDBACK = "The last attempt was interrupted; its partial work stands in the tree. Look at it, then go on."
 
 
 def restore_missing_state(project: Project, notice: Notice) -> None:
@@ -61,20 +63,68 @@ def distrust_state(project: Project, notice: Notice) -> None:
             notice("warning", f"{path} was changed while the dead run's agent lived; put back (that version: {aside})")
 
 
-def recover(project: Project, workspace: Workspace, settler: Settler, who: commits.Identity, clock: Clock) -> None:
-    """Settle every iteration that a dead run left open, oldest first."""
-    for record in history.unsettled(project.folder):
-        saved = leftovers.load(project, record.iteration_number)
-        if saved is None:
-            tree = project.repository.tree_of(record.base_commit)
-            opening = Opening(record.base_commit, tree, workspace.open().untracked, {})
-        else:
-            opening, guarded = saved
-            guarded.restore()
-        judged = record if record.phase == "judged" else _interrupted(project, workspace, who, clock, record, opening)
-        if record.phase == "executing":
-            history.update(project.folder, judged)
-        settler.resettle(judged, opening)
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Brings what a dead run left to its end."""
+
+    project: Project
+    workspace: Workspace
+    settler: Settler
+    who: commits.Identity
+    clock: Clock
+
+    def recover(self) -> bool:
+        """Settle every iteration that a dead run left open, oldest first; whether there was any."""
+        found = False
+        for record in history.unsettled(self.project.folder):
+            found = True
+            saved = leftovers.load(self.project, record.iteration_number)
+            if saved is None:
+                tree = self.project.repository.tree_of(record.base_commit)
+                opening = Opening(record.base_commit, tree, self.workspace.open().untracked, {})
+            else:
+                opening, guarded = saved
+                guarded.restore()
+            if record.phase == "executing":
+                record = self._interrupted(record, opening)  # noqa: PLW2901 - the same iteration, one phase on
+                history.update(self.project.folder, record)
+            self._settle(record, opening)
+        return found
+
+    def _settle(self, judged: Iteration, opening: Opening) -> None:
+        """Carry out the verdict. A tree that somebody changed since is not rolled back: the work is in its snapshot."""
+        self.workspace.open(judged.tree)
+        standing = self.workspace.capture(opening)
+        moved = judged.tree is not None and bool(self.workspace.changes(standing, judged.tree))
+        self.settler.resettle(judged, opening, keep_tree=moved)
+
+    def _interrupted(self, record: Iteration, opening: Opening) -> Iteration:
+        """The record of an attempt that was cut short, with its partial work and raw output saved."""
+        self.workspace.open(opening.tree)
+        tree = self.workspace.capture(opening)
+        number = record.iteration_number
+        snapshot = commits.Snapshot(
+            reference=commits.snapshot_reference(self.settler.prd.project, record.task_id, number),
+            tree=tree,
+            base=opening.commit,
+            prompt=record.prompt,
+            output_file=leftovers.output_file(self.project, number),
+            message=f"ralph: interrupted attempt {record.attempt} at {record.task_id} (iteration {number})",
+        )
+        at = self.clock.iso()
+        return replace(
+            record,
+            phase="judged",
+            timestamp=at,
+            ended_at=at,
+            verdict=_INTERRUPTED,
+            stop_reason="interrupted",
+            feedback=_FEEDBACK,
+            context_loss=True,
+            tree=tree,
+            snapshot=commits.save_snapshot(self.project.repository, self.who, snapshot, seconds=self.clock.seconds()),
+            files_changed=tuple(change.path for change in self.workspace.changes(opening.tree, tree)),
+        )
 
 
 def kept_tree(project: Project, workspace: Workspace) -> str | None:
@@ -94,39 +144,3 @@ def kept_tree(project: Project, workspace: Workspace) -> str | None:
     changes = workspace.changes(workspace.capture(opening), last.tree)
     unfinished = workspace.changes(opening.tree, last.tree)
     return last.tree if unfinished and not any(not within_state(change.path) for change in changes) else None
-
-
-def _interrupted(
-    project: Project,
-    workspace: Workspace,
-    who: commits.Identity,
-    clock: Clock,
-    record: Iteration,
-    opening: Opening,
-) -> Iteration:
-    """The record of an attempt that was cut short, with its partial work and raw output saved."""
-    workspace.open(opening.tree)
-    tree = workspace.capture(opening)
-    output = leftovers.output_file(project, record.iteration_number)
-    snapshot = commits.Snapshot(
-        reference=commits.snapshot_reference(project.name, record.task_id, record.iteration_number),
-        tree=tree,
-        base=opening.commit,
-        prompt=record.prompt,
-        output_file=output,
-        message=f"ralph: interrupted attempt {record.attempt} at {record.task_id} (iteration {record.iteration_number})",
-    )
-    at = clock.iso()
-    return replace(
-        record,
-        phase="judged",
-        timestamp=at,
-        ended_at=at,
-        verdict=_INTERRUPTED,
-        stop_reason="interrupted",
-        feedback=_INTERRUPTED.feedback,
-        context_loss=True,
-        tree=tree,
-        snapshot=commits.save_snapshot(project.repository, who, snapshot, seconds=clock.seconds()),
-        files_changed=tuple(change.path for change in workspace.changes(opening.tree, tree)),
-    )

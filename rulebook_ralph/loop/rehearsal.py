@@ -57,7 +57,8 @@ def as_text(plan: Plan) -> str:
     time = "no time limit" if plan.max_wall_time is None else f"at most {plan.max_wall_time:.0f} s"
     cost = "no cost limit" if plan.max_cost_usd is None else f"at most ${plan.max_cost_usd:.2f}"
     lines = [
-        f"Would work on branch {plan.branch} with {plan.agent}: at most {plan.max_iterations} iterations, {time}, {cost}.",
+        f"Would work on branch {plan.branch} with {plan.agent}: "
+        f"at most {plan.max_iterations} iterations, {time}, {cost}.",
         "",
         "Tasks, in this order:",
         *(f"  {task_id}: {title} (at most {left} attempts)" for task_id, title, left in plan.tasks),

@@ -4,10 +4,12 @@ Each step of settling is recognised when it was done already, so that a crash an
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.core import policy, settling
+from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import Prd, Task
 from rulebook_ralph.errors import RalphError
@@ -127,7 +129,7 @@ class Settler:
         restored = self._guard.restore(self._saved_content)
         if not restored:
             return ()
-        names = ", ".join(item.name for item in restored[:5]) + (" …" if len(restored) > 5 else "")
+        names = some([item.name for item in restored])
         kept = keep_aside(self._project, number, restored)
         self._notice(
             "warning",
@@ -146,6 +148,7 @@ class Settler:
             raise AssertionError("an iteration is settled after it was judged")
         settlement = policy.settle(
             judged.verdict,
+            feedback=judged.feedback,
             attempt=judged.attempt,
             attempts_allowed=attempts_allowed,
             time_left=time_left,
@@ -153,8 +156,8 @@ class Settler:
         )
         return self.carry_out(judged, settlement, opening)
 
-    def resettle(self, judged: Iteration, opening: Opening) -> None:
-        """Carry out what a dead run had judged; a verdict never changes, whatever the limits are now."""
+    def resettle(self, judged: Iteration, opening: Opening, *, keep_tree: bool) -> None:
+        """Carry out what a dead run had judged. With `keep_tree` nothing is rolled back."""
         if judged.verdict is None:
             raise RalphError(
                 f"{self._project.folder.iteration(judged.iteration_number)}: $.verdict is missing in phase judged; "
@@ -162,12 +165,13 @@ class Settler:
             )
         settlement = policy.settle(
             judged.verdict,
+            feedback=judged.feedback,
             attempt=judged.attempt,
             attempts_allowed=policy.max_attempts(self._project.config, judged.stage),
             time_left=1.0,
             rollback=self._project.config.git.rollback,
         )
-        self.carry_out(judged, settlement, opening)
+        self.carry_out(judged, replace(settlement, rollback=False) if keep_tree else settlement, opening)
 
     def carry_out(
         self, judged: Iteration, settlement: policy.Settlement, opening: Opening

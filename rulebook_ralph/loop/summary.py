@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from rulebook_ralph.core import events, selection
+from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import Prd, Task
 from rulebook_ralph.core.policy import RunTally, Settlement, Stop
@@ -38,10 +39,10 @@ def why_nothing_is_left(prd: Prd, *, only: Collection[str]) -> Stop:
     waiting = [task for task in remaining if task.status == "pending"]
     parts = []
     if blocked:
-        parts.append(f"{len(blocked)} blocked ({_some(blocked)})")
+        parts.append(f"{len(blocked)} blocked ({some(blocked)})")
     if waiting:
         needed = sorted({need for task in waiting for need in selection.waiting_on(prd, task)})
-        parts.append(f"{len(waiting)} waiting for {_some(needed)}")
+        parts.append(f"{len(waiting)} waiting for {some(needed)}")
     return Stop("blocked", f"no task can be worked on: {', '.join(parts)}")
 
 
@@ -138,8 +139,3 @@ def _next_steps(stop: Stop, prd: Prd, shown: list[Task], *, completed: int, bran
     elif stop.stop_reason == "complete" and all(task.status == "completed" for task in prd.tasks):
         steps.append(f"merge it when you like it: git switch - && git merge {branch}")
     return tuple(steps)
-
-
-def _some(names: Collection[str]) -> str:
-    names = list(names)
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

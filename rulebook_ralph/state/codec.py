@@ -17,8 +17,8 @@ from rulebook_ralph.core.prd_rules import problems_of
 from rulebook_ralph.core.problem import Fault, Problem, json_path
 from rulebook_ralph.core.refusal import explained
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.state.malformed import malformation
 from rulebook_ralph.state.json_position import line_of
+from rulebook_ralph.state.malformed import malformation
 
 PRD_NAME = ".rulebook-ralph/prd.json"
 LARGEST_FILE = 256 * 1024 * 1024

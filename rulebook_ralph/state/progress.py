@@ -50,9 +50,9 @@ def header(project: str, *, created_at: str, task_count: int) -> str:
 def entry(iteration: Iteration, *, gates: Sequence[str], reason: str, learnings: Sequence[str], summary: str) -> str:
     """The entry of a settled iteration. `gates` are ready-made phrases such as `tests passed`."""
     status = iteration.completion_status or "failed"
+    which = f"{iteration.stage} · attempt {iteration.attempt}"
     lines = [
-        f"## Iteration {iteration.iteration_number} · {iteration.task_id} · {iteration.stage} · "
-        f"attempt {iteration.attempt} · {status}",
+        f"## Iteration {iteration.iteration_number} · {iteration.task_id} · {which} · {status}",
         f"{_INDENT}at: {iteration.ended_at or iteration.started_at}",
     ]
     if gates:
@@ -69,7 +69,7 @@ def entry(iteration: Iteration, *, gates: Sequence[str], reason: str, learnings:
 
 def closing(text: str) -> str:
     """What must be appended before a new entry so that a torn tail is closed; empty for a whole file."""
-    if not text or text.endswith("\n") and not _open_tail(text):
+    if not text or (text.endswith("\n") and not _open_tail(text)):
         return ""
     return ("" if text.endswith("\n") else "\n") + (_TORN_END if _open_tail(text) else "")
 

@@ -123,10 +123,9 @@ def _form_faults(raw: dict[str, Any], tasks: Any, *, thorough: bool) -> Iterator
 
 def _outline(raw: dict[str, Any]) -> Prd:
     """As much of a PRD, however badly formed, as ids, dependencies and priorities can be checked in."""
-    tasks = raw.get("tasks")
-    project = raw.get("project")
+    version, project, tasks = raw.get("version"), raw.get("project"), raw.get("tasks")
     return Prd(
-        version=PRD_VERSION,
+        version=version if isinstance(version, int) else PRD_VERSION,
         project=project if isinstance(project, str) else "unreadable",
         tasks=tuple(map(_outlined, tasks, range(len(tasks)))) if isinstance(tasks, list) else (),
     )

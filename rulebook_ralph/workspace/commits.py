@@ -1,16 +1,17 @@
 """Commits and refs that Ralph makes: snapshots, the saved state, and what lands on the branch."""
 
-import hashlib
 import os
-import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, cast
 
 from rulebook_ralph.core.model import STATE_FOLDER
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.workspace.git import GitError
+from rulebook_ralph.workspace.git import OPTIONS, GitError
 from rulebook_ralph.workspace.repository import Repository
 
 MAX_OUTPUT_BYTES = 32 * 1024 * 1024
@@ -47,7 +48,8 @@ def identity(repository: Repository) -> Identity:
         answers = [repository.git.text("var", name) for name in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT")]
     except GitError:
         raise RalphError(
-            "git does not know who commits; run: git config user.name 'Your Name' && git config user.email you@example.com"
+            "git does not know who commits; run: git config user.name 'Your Name' && "
+            "git config user.email you@example.com"
         ) from None
     author, committer = (answer.rsplit(" ", 2)[0] for answer in answers)
     return Identity(author, committer)
@@ -88,8 +90,8 @@ class Snapshot:
 def save_snapshot(repository: Repository, who: Identity, snapshot: Snapshot, *, seconds: int) -> str:
     """Save an attempt under its ref; returns the commit.
 
-    Its tree is the attempt's and its first parent the base, so that `git diff` and `git checkout` work on it as they are;
-    its second parent holds `prompt.md` and `output.log`, and keeps the agent's own commits reachable.
+    Its tree is the attempt's and its first parent the base, so `git diff` and `git checkout` work on it as they are; its
+    second parent holds `prompt.md` and `output.log`, and keeps the agent's own commits reachable.
     """
 
     def lines() -> Iterator[bytes]:
@@ -204,34 +206,27 @@ def _file(name: str, path: Path) -> Iterator[bytes]:
 
 
 def _import(repository: Repository, lines: Iterator[bytes], *, mark: int) -> str:
-    """Feed a stream to `git fast-import`, block by block; returns the commit of that mark."""
-    exported = (
-        repository.private / f"marks-{os.getpid()}-{hashlib.sha1(os.urandom(8), usedforsecurity=False).hexdigest()[:8]}"
-    )
-    exported.parent.mkdir(parents=True, exist_ok=True)
-    git = shutil.which("git", path=repository.git.environment.get("PATH")) or "git"
-    try:
+    """Feed a stream to `git fast-import`, block by block; returns the commit of that mark. Raises RalphError."""
+    private = repository.private
+    private.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.NamedTemporaryFile(dir=private, prefix="marks-") as marks,
+        tempfile.TemporaryFile(dir=private) as problems,
+    ):
         process = subprocess.Popen(
-            [git, "-c", "core.hooksPath=/dev/null", "fast-import", "--quiet", "--force", f"--export-marks={exported}"],
+            ["git", *OPTIONS, "fast-import", "--quiet", "--force", f"--export-marks={marks.name}"],
             cwd=repository.root,
             env=dict(repository.git.environment),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stderr=problems,
         )
-        with process:
-            assert process.stdin is not None
-            try:
-                for line in lines:
-                    process.stdin.write(line)
-                process.stdin.close()
-            except BrokenPipeError:
-                pass
-            assert process.stderr is not None
-            problem = process.stderr.read().decode("utf-8", "replace").strip()
+        with process, suppress(BrokenPipeError):  # git's own words say why
+            for line in lines:
+                cast("IO[bytes]", process.stdin).write(line)
         if process.returncode != 0:
-            raise RalphError(f"git could not save to {repository.common_folder}: {problem.splitlines()[0][:300]}")
-        marks = dict(line.split() for line in exported.read_text("ascii").splitlines())
-        return marks[f":{mark}"]
-    finally:
-        exported.unlink(missing_ok=True)
+            problems.seek(0)
+            told = problems.read().decode("utf-8", "replace").strip().splitlines() or ["it gave no reason"]
+            raise RalphError(f"git could not save to {repository.common_folder}: {told[0][:300]}")
+        found = dict(line.split() for line in Path(marks.name).read_text("ascii").splitlines())
+        return found[f":{mark}"]

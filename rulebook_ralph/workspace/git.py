@@ -17,7 +17,7 @@ _SETTINGS = (
     "advice.addEmbeddedRepo=false",
     "gc.auto=0",
 )
-_OPTIONS = tuple(word for setting in _SETTINGS for word in ("-c", setting))
+OPTIONS = tuple(word for setting in _SETTINGS for word in ("-c", setting))
 TIMEOUT = 600
 
 
@@ -57,7 +57,7 @@ class Git:
             environment["GIT_INDEX_FILE"] = str(index)
         if work_tree is not None:
             environment["GIT_WORK_TREE"] = str(work_tree)
-        options = _OPTIONS[2:] if hooks else _OPTIONS
+        options = OPTIONS[2:] if hooks else OPTIONS
         data = stdin if isinstance(stdin, bytes) else b"".join(stdin)
         try:
             done = subprocess.run(

@@ -1,9 +1,9 @@
 """What an agent must not change in the git folder: remembered at opening, compared afterwards, put back.
 
-Read and written as files, before any git command runs: an agent may have planted configuration that makes git run
+Read and written as files, before any git command runs: an agent may have planted configuration by which git runs
 something. Covered: configuration, `info/`, hooks, HEAD, the index, refs and the stash, unfinished merges and rebases.
-Not covered: `refs/ralph` (Ralph's own), remote-tracking refs (a person may fetch meanwhile) and branches that are checked
-out in another work tree (somebody may commit there).
+Not covered: `refs/ralph` (Ralph's own), remote-tracking refs (a person may fetch meanwhile) and branches that are
+checked out in another work tree (somebody may commit there).
 """
 
 import os
@@ -98,7 +98,7 @@ def _read(repository: Repository) -> dict[Path, tuple[bytes, int]]:
             continue
         with suppress(OSError):
             if path.is_symlink():
-                files[path] = (os.fsencode(os.readlink(path)), -1)
+                files[path] = (os.fsencode(path.readlink()), -1)
             else:
                 files[path] = (path.read_bytes(), path.stat().st_mode & 0o7777)
     return files

@@ -1,7 +1,7 @@
 """The tree an attempt left, captured with an index of Ralph's own, and the way back to the base.
 
-The user's index is never used for this, so its flags hide nothing. What was untracked at opening is not part of any tree,
-and the ignore rules are those of the opening: an agent that edits them neither hides nor drags in files.
+The user's index is never used for this, so its flags hide nothing. What was untracked at opening is not part of any
+tree, and the ignore rules are those of the opening: an agent that edits them neither hides nor drags in files.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ _GITLINK = "160000"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One path that differs between two trees. `kind` is git's letter; a submodule or embedded repository is a gitlink."""
+    """One path that differs between two trees. `kind` is git's letter; an embedded repository is a gitlink."""
 
     path: str
     kind: Literal["A", "M", "D", "T"]

@@ -16,7 +16,7 @@ from rulebook_ralph.console import Console, open_console
 from rulebook_ralph.console_frame import frame
 from rulebook_ralph.console_record import ended, notice, planned, settled
 from rulebook_ralph.console_scene import Scene
-from rulebook_ralph.console_words import table_lines
+from rulebook_ralph.console_table import table_lines
 from rulebook_ralph.core.events import (
     AgentActivity,
     Event,
@@ -187,7 +187,7 @@ def test_an_ascii_stream_gets_ascii_marks_and_replacements() -> None:
 
 def test_verbatim_changes_nothing_off_a_terminal() -> None:
     screen = Screen()
-    screen.console.verbatim("-\told\x1b[m\n+\tnew\n")
+    screen.console.verbatim("-\told\x1b[m\n+\tnew")
     assert screen.out == "-\told\x1b[m\n+\tnew\n"
 
 

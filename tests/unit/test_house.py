@@ -36,8 +36,9 @@ BELOW = {
     "loop": {"loop", "core"} | MIDDLE | LEAVES,
     "config": {"config", "core", "errors", "resources"},
     "console": {"console", "core", "errors"},
-    "commands": {"commands", "config", "console", "loop", "core"} | MIDDLE | LEAVES,
-    "cli": {"cli", "commands", "config", "console", "loop", "core"} | MIDDLE | LEAVES,
+    "app": {"console", "core"} | LEAVES,
+    "commands": {"commands", "app", "config", "console", "loop", "core"} | MIDDLE | LEAVES,
+    "cli": {"cli", "app", "commands", "config", "console", "loop", "core"} | MIDDLE | LEAVES,
     "__main__": {"cli"},
     **{leaf: {"core"} | LEAVES for leaf in LEAVES},
 }

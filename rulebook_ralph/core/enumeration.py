@@ -1,0 +1,9 @@
+"""Lists of names in a sentence."""
+
+from collections.abc import Collection
+
+
+def some(names: Collection[str], most: int = 5) -> str:
+    """The first names, and how many more there are: `a, b and 3 more`."""
+    shown = ", ".join(list(names)[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown

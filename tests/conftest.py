@@ -1,0 +1,29 @@
+"""Surroundings for every test: a HOME of its own, an identity for git, no configuration from outside."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+IDENTITY = {
+    "GIT_AUTHOR_NAME": "Test",
+    "GIT_AUTHOR_EMAIL": "test@ralph.invalid",
+    "GIT_COMMITTER_NAME": "Test",
+    "GIT_COMMITTER_EMAIL": "test@ralph.invalid",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_SYSTEM": "/dev/null",
+}
+
+
+@pytest.fixture(autouse=True)
+def surroundings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """No test reads the real HOME or configuration."""
+    home = tmp_path_factory.mktemp("home")
+    for name in list(os.environ):
+        if name.startswith(("GIT_", "RALPH_", "ANTHROPIC_", "OPENAI_", "CLAUDE", "XDG_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    for name, value in IDENTITY.items():
+        monkeypatch.setenv(name, value)
+    yield home

@@ -1,0 +1,325 @@
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rulebook_ralph import config
+from rulebook_ralph.config_rules import seconds
+from rulebook_ralph.config_yaml import NotReadableError, read_yaml
+from rulebook_ralph.core.settings import Config, Executor, VerificationStep
+from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.resources import schema
+
+PROJECT = ".rulebook-ralph/config.yaml"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / ".rulebook-ralph").mkdir()
+    return tmp_path
+
+
+def _load(root: Path, text: str = "", user: str = "", **given: Any) -> Config:
+    return _loaded(root, text, user, **given).config
+
+
+def _loaded(
+    root: Path,
+    text: str = "",
+    user: str = "",
+    environment: dict[str, str] | None = None,
+    overrides: dict[str, object] | None = None,
+) -> config.LoadedConfig:
+    if text:
+        (root / PROJECT).write_text(text, "utf-8")
+    if user:
+        file = root / "home/.config/rulebook-ralph/config.yaml"
+        file.parent.mkdir(parents=True)
+        file.write_text(user, "utf-8")
+    return config.load_with_origins(root, environment=environment or {}, home=root / "home", overrides=overrides)
+
+
+def _refusal(root: Path, text: str = "", **given: Any) -> str:
+    with pytest.raises(RalphError) as refusal:
+        _load(root, text, **given)
+    message = str(refusal.value)
+    assert "\n" not in message
+    assert len(message) < 400
+    assert refusal.value.exit_code is ExitCode.INVALID
+    return message
+
+
+def test_layers_lie_over_each_other_and_say_where_each_value_is_from(root: Path) -> None:
+    loaded = _loaded(
+        root,
+        "limits:\n  maxCostUsd: 2\n  promptTokens: 3000\nrules: [b]\n",
+        user="limits: {maxCostUsd: 1, idleTimeout: 60, maxIterations: 4}\nrules: [a]\n",
+        environment={"RALPH_LIMITS__PROMPT_TOKENS": "4000", "RALPH_LIMITS__MAX_ITERATIONS": "5"},
+        overrides={"limits": {"max_iterations": 6, "max_cost_usd": None}, "git": {"rollback": None}},
+    )
+    limits = loaded.config.limits
+    assert (limits.max_cost_usd, limits.idle_timeout, limits.prompt_tokens, limits.max_iterations) == (2, 60, 4000, 6)
+    assert loaded.config.rules == ("b",)
+    assert loaded.origins["limits.maxCostUsd"] == f"{PROJECT}:2"
+    assert loaded.origins["limits.idleTimeout"] == f"{root}/home/.config/rulebook-ralph/config.yaml:1"
+    assert loaded.origins["limits.promptTokens"] == "RALPH_LIMITS__PROMPT_TOKENS"
+    assert loaded.origins["limits.maxIterations"] == "command line"
+    assert loaded.origins["git.rollback"] == "built-in"
+    assert [file.name for file in loaded.files] == ["config.yaml", "config.yaml"]
+
+
+def test_a_plus_adds_to_a_list_of_the_files_before(root: Path) -> None:
+    loaded = _loaded(root, "+rules: [c]\n", user="rules: [a]\n+rules: [b]\n")
+    assert loaded.config.rules == ("a", "b", "c")
+    assert loaded.origins["rules"].endswith(f"config.yaml:2 + {PROJECT}:1")
+
+
+def test_a_plus_with_a_name_that_is_there_already_is_refused(root: Path) -> None:
+    step = "verification:\n  {}steps: [{{name: t, command: make}}]\n"
+    message = _refusal(root, step.format("+"), user=step.format(""))
+    assert "verification.steps[1].name: 't' is used already by steps[0]" in message
+
+
+def test_without_a_file_everything_is_built_in_and_no_yaml_is_loaded(root: Path) -> None:
+    assert _load(root) == Config()
+    assert config.load(None, environment={}, home=root) == Config()
+    program = (
+        "import sys; from pathlib import Path; from rulebook_ralph import config;"
+        "config.load(Path(sys.argv[1]), environment={'RALPH_LIMITS__IDLE_TIMEOUT': '5m'}, home=Path(sys.argv[1]));"
+        "sys.exit('ruamel.yaml' in sys.modules or 'jsonschema' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program, str(root)], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("text", ["", "# only a comment\n", "---\n", "limits:\nrules:\n", "null\n", "\ufeffgit:\n"])
+def test_a_file_that_says_nothing_changes_nothing(root: Path, text: str) -> None:
+    assert _load(root, text or " ") == Config()
+
+
+def test_keys_in_snake_case_and_times_as_text(root: Path) -> None:
+    limits = _load(root, "limits: {max_cost_usd: 3, idle_timeout: 1h30m, max_wall_time: 90, iterationTimeout: 2m}").limits
+    assert (limits.max_cost_usd, limits.idle_timeout, limits.max_wall_time, limits.iteration_timeout) == (
+        3,
+        5400,
+        90,
+        120,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("90s", 90), ("15m", 900), ("1h", 3600), ("1h30m", 5400), ("2d", 172800), (" 1.5h ", 5400), ("0s", 0)],
+)
+def test_times(text: str, expected: float) -> None:
+    assert seconds(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "90", "m", "1m1h", "-5s", "1 h", "1e3s", "٣s", "infs"])
+def test_what_is_no_time(text: str) -> None:
+    assert seconds(text) is None
+
+
+BAD_FILES = {
+    "limits:\n  maxCostUsd: cheap\n": ":2: limits.maxCostUsd: expected a number or null, got a string",
+    "limits:\n  max_cost: 3\n": ":2: limits.max_cost: unknown key; did you mean `maxCostUsd`?",
+    "limit: {}\n": ":1: limit: unknown key; did you mean `limits`?",
+    "zzz: 1\n": ":1: zzz: unknown key; known: tools, defaults, rules, verification, limits, git",
+    "verification:\n  steps:\n    - name: a\n      comand: make\n": ":4: verification.steps[0].comand: unknown key; did you mean `command`?",
+    "verification:\n  steps:\n    - command: make\n": ":3: verification.steps[0]: `name` is missing",
+    "verification:\n  steps: make\n": ":2: verification.steps: expected a list, got a string",
+    "limits: [\n": ":2:1: is no valid YAML:",
+    "limits:\n\tmaxCostUsd: 1\n": ":2:1: is no valid YAML:",
+    "a: {b\n": "is no valid YAML:",
+    "- limits\n": ":1: expected keys and values, got a list",
+    "text\n": ":1: expected keys and values, got a string",
+    "limits: 3\n": ":1: limits: expected keys and values, got a number",
+    "1: x\n": ":1:1: a key must be a string, got 1",
+    "true: x\n": "a key must be a string, got true",
+    "null: x\n": "a key must be a string, got null",
+    "[a, b]: x\n": "a key must be a string, got a list or a map",
+    "limits: {2026-01-01: 2}\n": "limits: a key must be a string, got 2026-01-01",
+    "rules: [2026-01-01]\n": ":1: rules[0]: expected a string, got a date (a string needs quotes)",
+    "rules:\n  - yes it is\n  - 5\n": ":3: rules[1]: expected a string, got a whole number",
+    "defaults: {executor: 2026-99-99}\n": "defaults.executor: is no value: 2026-99-99",
+    "git: {rollback: keep}\ngit: {}\n": ":2:1: git: is there twice",
+    "limits: {maxCostUsd: 1, max_cost_usd: 2}\n": "limits.max_cost_usd: is the same key as `maxCostUsd`",
+    "limits: {promptTokens: 1999}\n": ":1: limits.promptTokens: expected a whole number >= 2000",
+    "limits: {maxIterations: 0}\n": "limits.maxIterations: expected a whole number >= 1",
+    "limits: {maxIterations: 1.5}\n": "limits.maxIterations: expected a whole number or null, got a number",
+    "limits: {idleTimeout: 0}\n": "limits.idleTimeout: expected a number > 0",
+    "limits: {idleTimeout: 0s}\n": "limits.idleTimeout: expected a number > 0",
+    "limits: {idleTimeout: soon}\n": "limits.idleTimeout: expected seconds, or a time such as 90s, 15m or 1h30m, got 'soon'",
+    "limits: {idleTimeout: null}\n": "limits.idleTimeout: expected a number, got null",
+    "limits: {idleTimeout: .inf}\n": "limits.idleTimeout: expected a finite number",
+    "limits: {maxCostUsd: .nan}\n": "limits.maxCostUsd: expected a",
+    f"limits: {{maxIterations: 1{'0' * 5000}}}\n": "limits.maxIterations: is no value",
+    "git: {rollback: never}\n": ":1: git.rollback: expected one of keep, reset, got 'never'",
+    "git: {rollback: on}\n": "git.rollback: expected one of keep, reset",
+    "+limits: {}\n": "+limits: `+` adds to a list, and `limits` is none",
+    "limits: !!python/object:os.system {}\n": "the YAML tag",
+    "limits: !mine {}\n": "the YAML tag",
+    "rules: !!set {a}\n": "the YAML tag",
+    "a: 1\n---\nb: 2\n": "is no valid YAML:",
+    "x: &x {<<: *x}\n": "merge keys are not supported",
+    "git: &g {}\nlimits:\n  <<: *g\n": ":3:3: limits: a key must be a string, got <<; merge keys are not supported",
+    "rules: &r [*r]\n": "is nested too deeply",
+    "rules: " + "[" * 5000: "is nested too deeply",
+    "verification: {steps: [{name: a, command: x, workingDir: ../y}]}\n": "workingDir: must be a folder of the repository, from its root, got '../y'",
+    "verification: {steps: [{name: a, command: x, working_dir: /etc}]}\n": "workingDir: must be a folder of the repository",
+    "verification: {steps: [{name: a, command: x, workingDir: a/../../b}]}\n": "workingDir: must be a folder of the repository",
+    "verification:\n  steps:\n    - {name: a, command: x}\n    - {name: a, command: y}\n": ":4: verification.steps[1].name: 'a' is used already by steps[0]",
+    "verification: {steps: [{name: a, command: ' '}]}\n": "verification.steps[0].command: must not be empty",
+    'verification: {steps: [{name: a, command: "x\\0"}]}\n': "verification.steps[0].command: must not hold a NUL character",
+    "verification: {steps: [{name: a, command: x, env: {'A=B': c}}]}\n": "'A=B' is no name of an environment variable",
+    "verification: {steps: [{name: a, command: x, env: {A: 1}}]}\n": "expected a string, got a whole number",
+    "tools:\n  executors:\n    - {id: a, type: command}\n    - {id: a, type: claude}\n": ":4: tools.executors[1].id: 'a' is used already by executors[0]",
+    "tools: {executors: [{id: '', type: command}]}\n": "tools.executors[0].id: must not be empty",
+    "rules: ['\x00']\n": "is no valid YAML",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", BAD_FILES, ids=range(len(BAD_FILES)))
+def test_a_bad_file_is_refused_in_one_line_that_says_where(root: Path, text: str) -> None:
+    message = _refusal(root, text)
+    assert message.startswith(PROJECT)
+    assert BAD_FILES[text] in message
+
+
+def test_aliases_are_fine_and_a_bomb_of_them_is_not(root: Path) -> None:
+    assert _load(root, "rules: [&r 'x y', *r]\n").rules == ("x y", "x y")
+    bomb = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))
+    assert "expands to more than" in _refusal(root, bomb)
+
+
+def test_files_that_cannot_be_read(root: Path) -> None:
+    (root / PROJECT).write_bytes(b"rules: [\xff]")
+    assert _refusal(root) == f"{PROJECT}: is not UTF-8 text"
+    (root / PROJECT).write_text("# " + "x" * 1024 * 1024)
+    assert _refusal(root) == f"{PROJECT}: is larger than 1024 KB"
+    (root / PROJECT).unlink()
+    (root / PROJECT).mkdir()
+    assert _refusal(root) == f"{PROJECT}: cannot be read: Is a directory"
+
+
+def test_every_fault_is_counted_in_a_refusal_and_told_by_validate(root: Path) -> None:
+    text = "limits:\n  promptTokens: 5\n  idle: 3\nrules: 1\n"
+    assert _refusal(root, text).endswith("(and 2 more: ralph validate)")
+    assert [(problem.line, problem.path) for problem in config.project_problems(root)] == [
+        (2, "limits.promptTokens"),
+        (3, "limits.idle"),
+        (4, "rules"),
+    ]
+    assert config.user_problems({}, root / "home") == ()
+    assert [problem.line for problem in config.user_problems({"XDG_CONFIG_HOME": str(root)}, root / "home")] == []
+
+
+def test_the_environment(root: Path) -> None:
+    found = _load(
+        root,
+        environment={
+            "RALPH_DEFAULTS__EXECUTOR": "007",
+            "RALPH_DEFAULTS__MAX_ITERATIONS": "3",
+            "RALPH_VERIFICATION__ENABLED": "false",
+            "RALPH_LIMITS__IDLE_TIMEOUT": "90",
+            "RALPH_LIMITS__ITERATION_TIMEOUT": "1h",
+            "RALPH_LIMITS__MAX_COST_USD": "null",
+            "RALPH_RULES": "['use tabs', be brief]",
+            "RALPH_GIT": "{state_commit: none}",
+        },
+    )
+    assert (found.defaults.executor, found.defaults.max_iterations, found.verification.enabled) == ("007", 3, False)
+    assert (found.limits.idle_timeout, found.limits.iteration_timeout, found.limits.max_cost_usd) == (90, 3600, None)
+    assert (found.rules, found.git.state_commit) == (("use tabs", "be brief"), "none")
+
+
+def test_what_ralph_tells_its_agents_is_no_setting(root: Path) -> None:
+    names = ("TASK", "ITERATION", "ATTEMPT", "STAGE", "PROMISE", "LIMITS_MAX_COST", "", "_LIMITS")
+    assert _load(root, environment={f"RALPH_{name}": "x" for name in names} | {"LIMITS__IDLE_TIMEOUT": "1"}) == Config()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("RALPH_LIMITS__MAX_COST", "1", "limits.maxCost: unknown key; did you mean `maxCostUsd`?"),
+        ("RALPH_LIMITS__MAX_COST_USD", "cheap", "limits.maxCostUsd: expected a number or null, got a string"),
+        ("RALPH_LIMITS__MAX_COST_USD", "inf", "limits.maxCostUsd: expected a finite number"),
+        ("RALPH_LIMITS__MAX_COST_USD__X", "1", "limits.maxCostUsd: expected a number or null, got an object"),
+        ("RALPH_LIMITS", "many", "limits: expected keys and values, got a string"),
+        ("RALPH_RULES", "[a", "is no valid YAML"),
+        ("RALPH_GIT__", "x", "git.: unknown key"),
+    ],
+)
+def test_a_bad_variable_is_refused_by_its_name(root: Path, name: str, value: str, expected: str) -> None:
+    message = _refusal(root, environment={name: value})
+    assert message.startswith(f"{name}: ")
+    assert expected in message
+
+
+def test_a_bad_flag_is_refused(root: Path) -> None:
+    message = _refusal(root, overrides={"limits": {"max_iterations": 0}})
+    assert message == "command line: limits.max_iterations: expected a whole number >= 1"
+
+
+def test_the_users_file_is_where_xdg_says(root: Path) -> None:
+    home = root / "home"
+    assert config.user_config({}, home) == home / ".config/rulebook-ralph/config.yaml"
+    assert config.user_config({"XDG_CONFIG_HOME": "/x"}, home) == Path("/x/rulebook-ralph/config.yaml")
+    assert config.user_config({"XDG_CONFIG_HOME": "x"}, home) == home / ".config/rulebook-ralph/config.yaml"
+
+
+STEPS = (
+    VerificationStep(name="tests", command='pytest -q "a: b" # c', kind="test", timeout=60.5, env={"A": "no"}),
+    VerificationStep(name="Type check", command="mypy .", kind="typecheck", required=False, working_dir="sub dir"),
+)
+_COMMENTED_KEY = re.compile(r"^( *)# ([A-Za-z]+:)", re.MULTILINE)
+_COMMENTED_ITEM = re.compile(r"^  #     ", re.MULTILINE)
+
+
+@pytest.mark.parametrize("steps", [(), STEPS])
+def test_the_commented_file_says_what_is_built_in_and_the_steps(
+    root: Path, steps: tuple[VerificationStep, ...]
+) -> None:
+    expected = Config(verification=msgspec.structs.replace(Config().verification, steps=steps))
+    text = config.commented_config(steps)
+    assert text.startswith("# yaml-language-server: $schema=https://")
+    assert text.partition("\n")[0].endswith(schema("config")["$id"])
+    assert _load(root, text) == expected
+    set_out = _COMMENTED_KEY.sub(r"\1\2", text)
+    loaded = _loaded(root, set_out)
+    assert loaded.config == expected
+    assert "built-in" not in loaded.origins.values()
+
+
+def test_the_commented_items_of_lists_can_be_used_too(root: Path) -> None:
+    text = _COMMENTED_KEY.sub(r"\1\2", config.commented_config(()))
+    for name in ("executors", "steps"):
+        items, after = text.split(f"  {name}: []\n")
+        before, _, example = items.rpartition("  # An item, with all its keys:\n")
+        text = f"{before}  {name}:\n{_COMMENTED_ITEM.sub('    ', example)}{after}"
+    found = _load(root, text)
+    assert found.tools.executors == (Executor(id="my-agent", type="command", command="my-agent"),)
+    assert found.verification.steps == (VerificationStep(name="tests", command="make test", kind="test"),)
+
+
+_texts = st.text(alphabet=st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=20)
+
+
+@given(_texts.filter(str.strip), _texts.filter(str.strip))
+def test_any_command_survives_the_file(name: str, command: str) -> None:
+    text = config.commented_config([VerificationStep(name=name, command=command, env={"A": command})])
+    (step,) = read_yaml(text).value["verification"]["steps"]
+    assert step == {"name": name, "command": command, "env": {"A": command}}
+
+
+@given(st.text(alphabet="ab: -[]{}&*!|>'\"%@#,?\n\t01.~<=\\", max_size=40))
+def test_no_text_brings_anything_but_values_or_one_refusal(text: str) -> None:
+    try:
+        read_yaml(text)
+    except NotReadableError as refusal:
+        assert "\n" not in refusal.fault.message
