@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ruamel.yaml import YAML
     from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
-LONGEST_TEXT = 1024 * 1024
-MOST_VALUES = 100_000
+LONGEST_TEXT = 256 * 1024
+MOST_VALUES = 20_000
 DEEPEST = 40
 
 _TAG = "tag:yaml.org,2002:"

@@ -25,7 +25,7 @@ class Claude:
     def __init__(self, settings: AgentSettings, environment: Mapping[str, str]) -> None:
         self.name = settings.id
         self._settings = settings
-        self._environment = dict(environment)
+        self._environment = {**environment, **settings.env}
         self._program = words(settings.command, agent=settings.id) or ("claude",)
 
     def probe(self) -> Probe:
@@ -41,7 +41,7 @@ class Claude:
         command = Command(
             self.argv(),
             assignment.workspace,
-            _allowed_as_root(assignment.environment, self._settings.permissions),
+            _allowed_as_root({**assignment.environment, **self._settings.env}, self._settings.permissions),
             stdin=assignment.prompt.encode("utf-8", "replace"),
         )
         return run_agent(self.name, command, assignment, ClaudeReader)

@@ -52,9 +52,14 @@ class ClaudeReader:
             usage=_reported_usage(result),
             cost_usd=dollars(result.get("total_cost_usd")),
             session_id=self._session_id,
-            fault=None if succeeded else result_fault(result, code=self._error_code, limit=self._limit),
+            fault=None if succeeded else self._fault(result),
             permission_denials=_denials(result),
         )
+
+    def _fault(self, result: dict[str, Any]) -> AgentFault:
+        """An interrupted claude ends with an error that says nothing; what it was retrying for says more."""
+        why = result_fault(result, code=self._error_code, limit=self._limit)
+        return self._retry if self._retry and why.kind == "unknown" else why
 
     def _line(self, line: bytes) -> None:
         event = decode_event(line)

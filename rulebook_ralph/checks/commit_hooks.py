@@ -9,7 +9,13 @@ from rulebook_ralph import supervisor
 from rulebook_ralph.checks.gates import Cancelled
 from rulebook_ralph.core.streams import HeadTail
 
+_NAMES = ("pre-commit", "commit-msg")
 _LIMITS = supervisor.Limits(wall_time=900)
+
+
+def there_are(hooks: Path) -> bool:
+    """Whether the folder has a hook that a commit must pass."""
+    return any(_is_hook(hooks / name) for name in _NAMES)
 
 
 def run_hooks(
@@ -29,9 +35,9 @@ def run_hooks(
     as the trailers must stay. Raises Cancelled.
     """
     message_file = scratch / "COMMIT_EDITMSG"
-    for name, arguments in (("pre-commit", ()), ("commit-msg", (str(message_file),))):
+    for name, arguments in zip(_NAMES, ((), (str(message_file),)), strict=True):
         hook = hooks / name
-        if not (hook.is_file() and os.access(hook, os.X_OK)):
+        if not _is_hook(hook):
             continue
         scratch.mkdir(parents=True, exist_ok=True)
         message_file.write_text(message, "utf-8")
@@ -54,3 +60,7 @@ def run_hooks(
             how = ended.failure.message if ended.failure else f"exit code {ended.exit_code}"
             return f"the {name} hook refused it ({how})\n{clean(output.text())}"
     return None
+
+
+def _is_hook(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)

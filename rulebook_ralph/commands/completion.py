@@ -19,11 +19,9 @@ def command(app: App, shell: str) -> int:
     """Print the completion script for a shell."""
     from click.shell_completion import get_completion_class  # noqa: PLC0415 - only here
 
-    from rulebook_ralph.cli import root  # noqa: PLC0415 - the commands import nothing of the command line otherwise
-
     kind = get_completion_class(shell)
     if kind is None:
         raise RalphError(f"click knows no completion for {shell}")
     with app.console() as console:
-        console.verbatim(kind(root, {}, "ralph", "_RALPH_COMPLETE").source())
+        console.verbatim(kind(click.get_current_context().find_root().command, {}, "ralph", "_RALPH_COMPLETE").source())
     return 0

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from rulebook_ralph.core.identifiers import problem_with_id
 from rulebook_ralph.core.model import Prd, Task
-from rulebook_ralph.core.problem import Fault, escaped
+from rulebook_ralph.core.problem import Fault, JsonPath, escaped
 
 MOST_CYCLES = 10
 LONGEST_CYCLE_SHOWN = 12
@@ -35,18 +35,21 @@ def _id_faults(tasks: tuple[Task, ...]) -> Iterator[Fault]:
 
 def _task_faults(tasks: tuple[Task, ...]) -> Iterator[Fault]:
     known = {task.id for task in tasks}
-    other_case = {task.id.casefold(): task.id for task in tasks}
+    unknown: list[tuple[JsonPath, str]] = []
     for index, task in enumerate(tasks):
         if task.priority < 1:
             yield Fault(("tasks", index, "priority"), f"expected 1 (the highest) or more, got {task.priority}")
         for place, dependency in enumerate(task.dependencies):
-            path = ("tasks", index, "dependencies", place)
             if dependency == task.id:
-                yield Fault(path, f"task {_quoted(task.id)} depends on itself")
+                yield Fault(("tasks", index, "dependencies", place), f"task {_quoted(task.id)} depends on itself")
             elif dependency not in known:
-                meant = other_case.get(dependency.casefold())
-                hint = f"; did you mean {_quoted(meant)}?" if meant is not None else ""
-                yield Fault(path, f"there is no task {_quoted(dependency)}{hint}")
+                unknown.append((("tasks", index, "dependencies", place), dependency))
+    if unknown:
+        other_case = {task.id.casefold(): task.id for task in tasks}
+        for path, dependency in unknown:
+            meant = other_case.get(dependency.casefold())
+            hint = f"; did you mean {_quoted(meant)}?" if meant is not None else ""
+            yield Fault(path, f"there is no task {_quoted(dependency)}{hint}")
 
 
 def _cycle_faults(tasks: tuple[Task, ...]) -> Iterator[Fault]:
@@ -65,6 +68,8 @@ def _cycle_faults(tasks: tuple[Task, ...]) -> Iterator[Fault]:
 def _cycles(tasks: tuple[Task, ...]) -> Iterator[list[int]]:
     """Cycles as lists of task indexes, every dependency walked once; a task that depends on itself is none."""
     position = {task.id: index for index, task in enumerate(tasks)}
+    if all(position.get(each, -1) < index for index, task in enumerate(tasks) for each in task.dependencies):
+        return  # every dependency stands above its task, as in most files: there can be none
     finished = [False] * len(tasks)
     for start in range(len(tasks)):
         if finished[start]:

@@ -37,16 +37,8 @@ class Candidate:
     def commit(self) -> str | None:
         """Make the commit object after the repository's own hooks; returns why that is refused, or None."""
         message = commit_message(self._assignment.task, self._assignment, self._parsed)
-        for _ in range(_ROUNDS):
-            problem = self._tools.run_commit_hooks(message)
-            if problem is not None:
-                return problem
-            if not self._tree_moved():
-                break
-            if (failed := self._still_green()) is not None:
-                return failed
-        else:
-            return "the commit hooks change files each time they run; make the result stable"
+        if (refused := self._pass_hooks(message)) is not None:
+            return refused
         try:
             self.made = commits.commit_tree(
                 self._tools.workspace.repository,
@@ -59,6 +51,19 @@ class Candidate:
             return f"the commit could not be made: {error.stderr or error}"
         return None
 
+    def _pass_hooks(self, message: str) -> str | None:
+        run_hooks = self._tools.run_commit_hooks
+        if run_hooks is None:
+            return None
+        for _ in range(_ROUNDS):
+            if (problem := run_hooks(message)) is not None:
+                return problem
+            if not self._tree_moved():
+                return None
+            if (failed := self._still_green()) is not None:
+                return failed
+        return "the commit hooks change files each time they run; make the result stable"
+
     def _run_gates(self) -> Gates:
         workspace = self._tools.workspace
         for _ in range(_ROUNDS):
@@ -70,7 +75,8 @@ class Candidate:
 
     def _tree_moved(self) -> bool:
         """Capture the tree again; whether it is another than the one judged so far."""
-        before, self.tree = self.tree, self._tools.workspace.capture(self._assignment.opening)
+        before = self.tree
+        self.tree = self._tools.workspace.recapture(self._assignment.opening, before)
         return before != self.tree
 
     def _still_green(self) -> str | None:

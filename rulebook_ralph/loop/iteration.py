@@ -4,6 +4,7 @@ The manager opens it (an `Assignment` of values) and settles what it gave (an `O
 """
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -60,7 +61,7 @@ class Tools:
     who: commits.Identity
     hooks: tuple[CompletionHook, ...]
     run_gates: RunGates
-    run_commit_hooks: Callable[[str], str | None]
+    run_commit_hooks: Callable[[str], str | None] | None
     guarded: guard.Guard
     restore_state: Callable[[], tuple[str, ...]]
     redactor: Redactor
@@ -87,16 +88,13 @@ class Outcome:
 def attempt(assignment: Assignment, tools: Tools) -> Outcome:
     """Let the agent work, put back what it must not touch, save what it made, and judge it."""
     workspace = tools.workspace
-    guarded = tools.guarded
 
     result = _execute(assignment, tools)
 
-    tips = guard.new_tips(guarded)
-    told = (*_told_of_git(guarded.restore()), *tools.restore_state())
+    restored = tools.guarded.restore()
+    told = (*_told_of_git(restored.changed), *tools.restore_state())
     tree = workspace.capture(assignment.opening)
     changes = workspace.changes(assignment.opening.tree, tree)
-    snapshot = _save(assignment, tools, tree, tips)
-
     parsed = parser.parse(result)
     candidate = Candidate(assignment, tools, tree, parsed)
     evidence = Evidence(
@@ -113,16 +111,18 @@ def attempt(assignment: Assignment, tools: Tools) -> Outcome:
         run_gates=candidate.gates,
         try_commit=candidate.commit,
     )
-    try:
-        judgement = judge(evidence, tools.hooks)
-    except Cancelled:
-        judgement = Judgement(INTERRUPTED, Gates())
+    with ThreadPoolExecutor(1) as saver:  # the snapshot is written while the gates run
+        saved = saver.submit(_save, assignment, tools, tree, restored.new_tips)
+        try:
+            judgement = judge(evidence, tools.hooks)
+        except Cancelled:
+            judgement = Judgement(INTERRUPTED, Gates())
     return Outcome(
         result=result,
         parsed=parsed,
         changes=workspace.changes(assignment.opening.tree, candidate.tree),
         tree=candidate.tree,
-        snapshot=snapshot,
+        snapshot=saved.result(),
         verdict=judgement.verdict,
         checks=judgement.gates.results,
         commit=candidate.made if judgement.verdict.action == "complete" else None,

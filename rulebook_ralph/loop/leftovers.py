@@ -1,6 +1,7 @@
-"""What a live iteration keeps in the git folder against a crash: raw output, opening, git's guarded files."""
+"""What a live iteration keeps in the git folder against a crash: raw output, opening, guarded files, the state."""
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -10,6 +11,8 @@ from rulebook_ralph.loop.project import Project
 from rulebook_ralph.workspace import guard
 from rulebook_ralph.workspace.snapshot import Opening
 
+_PREFIX = "opening-"
+
 
 class _Saved(msgspec.Struct, frozen=True):
     commit: str
@@ -17,6 +20,16 @@ class _Saved(msgspec.Struct, frozen=True):
     untracked: list[bytes]
     ignore_files: dict[bytes, bytes]
     guarded: bytes
+    state: dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """What a dead run kept of an iteration; `state` are files of the state folder as the agent found them."""
+
+    opening: Opening
+    guarded: guard.Guard
+    state: dict[str, bytes]
 
 
 def output_file(project: Project, number: int) -> Path:
@@ -24,14 +37,15 @@ def output_file(project: Project, number: int) -> Path:
     return project.repository.private / f"output-{number}.log"
 
 
-def save(project: Project, number: int, opening: Opening, guarded: guard.Guard) -> None:
-    """Keep what the work is measured against. Raises RalphError where the git folder cannot be written."""
+def save(project: Project, number: int, opening: Opening, guarded: guard.Guard, state: dict[str, bytes]) -> None:
+    """Keep what the work is measured against and what the state was. Raises RalphError."""
     saved = _Saved(
         opening.commit,
         opening.tree,
         [os.fsencode(name) for name in sorted(opening.untracked)],
         {os.fsencode(name): content for name, content in opening.ignore_files.items()},
         guarded.encoded(),
+        state,
     )
     path = _file(project, number)
     try:
@@ -41,7 +55,7 @@ def save(project: Project, number: int, opening: Opening, guarded: guard.Guard) 
         raise RalphError(f"cannot write {path}: {error.strerror}; make room there") from error
 
 
-def load(project: Project, number: int) -> tuple[Opening, guard.Guard] | None:
+def load(project: Project, number: int) -> Leftovers | None:
     """What a dead run kept, or None where it is gone or torn."""
     try:
         saved = msgspec.msgpack.decode(_file(project, number).read_bytes(), type=_Saved)
@@ -54,7 +68,17 @@ def load(project: Project, number: int) -> tuple[Opening, guard.Guard] | None:
         frozenset(os.fsdecode(name) for name in saved.untracked),
         {os.fsdecode(name): content for name, content in saved.ignore_files.items()},
     )
-    return opening, guarded
+    return Leftovers(opening, guarded, saved.state)
+
+
+def of_dead_runs(project: Project) -> list[Leftovers]:
+    """All that dead runs kept, by iteration number."""
+    numbers = sorted(
+        int(path.name.removeprefix(_PREFIX))
+        for path in project.repository.private.glob(f"{_PREFIX}*")
+        if path.name.removeprefix(_PREFIX).isdecimal()
+    )
+    return [kept for number in numbers if (kept := load(project, number)) is not None]
 
 
 def remove(project: Project, number: int) -> None:
@@ -64,4 +88,4 @@ def remove(project: Project, number: int) -> None:
 
 
 def _file(project: Project, number: int) -> Path:
-    return project.repository.private / f"opening-{number}"
+    return project.repository.private / f"{_PREFIX}{number}"

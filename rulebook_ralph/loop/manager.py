@@ -21,14 +21,13 @@ from rulebook_ralph.loop import brief, leftovers, preflight, record, recovery, s
 from rulebook_ralph.loop.iteration import Assignment, Outcome, Tools, attempt
 from rulebook_ralph.loop.pipeline import built_in_hooks
 from rulebook_ralph.loop.project import Project, load_prd
-from rulebook_ralph.loop.settler import Settler
+from rulebook_ralph.loop.settler import RECENT_COMMITS, Settler
 from rulebook_ralph.state import lock
 from rulebook_ralph.workspace import guard
 from rulebook_ralph.workspace.repository import check_out_branch
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
 
 STAGE: Stage = "coder"
-RECENT_COMMITS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ class Manager:
         )
         left = recovery.Recovery(project, self._workspace, self._settler, self._ready.who, self._clock).recover()
         if left or after_death:
-            self._workspace.reset_user_index()
+            self._settler.reset_user_index()
         self._settler.kept_tree = recovery.kept_tree(project, self._workspace)
         if self._settler.kept_tree is None:
             preflight.require_unmodified(project)
@@ -320,7 +319,7 @@ class Manager:
             who=self._ready.who,
             hooks=built_in_hooks(),
             run_gates=self._run_gates,
-            run_commit_hooks=self._run_commit_hooks,
+            run_commit_hooks=self._run_commit_hooks if commit_hooks.there_are(self._settler.hooks_folder) else None,
             guarded=opened.guarded,
             restore_state=lambda: self._settler.restore_state(opened.assignment.number),
             redactor=self._redactor,

@@ -30,37 +30,38 @@ _FEEDBACK = "The last attempt was interrupted; its partial work stands in the tr
 
 
 def restore_missing_state(project: Project, notice: Notice) -> None:
-    """Bring the state folder back from the saved state where its task list is gone."""
+    """Bring the state folder back where its task list is gone: from the saved state, and what a dead run kept."""
     if project.folder.prd.exists() or project.folder.prd.is_symlink():
         return
-    for reference in commits.state_references(project.repository):
-        files = commits.saved_state(project.repository, reference, history=True)
-        if "prd.json" not in files:
-            continue
-        for name, content in files.items():
-            path = project.folder.path / name
-            disk.make_folder(path.parent)
-            if not path.exists():
-                disk.replace_file(path, content)
-        notice("warning", f"{project.folder.path} had lost its task list; restored from {reference}")
+    saved = [commits.saved_state(project.repository, name) for name in commits.state_references(project.repository)]
+    kept = [leftover.state for leftover in leftovers.of_dead_runs(project)]
+    files: dict[str, bytes] = {}
+    for source in (*saved[:1], *kept):
+        files |= source
+    if "prd.json" not in files:
         return
+    for name, content in files.items():
+        path = project.folder.path / name
+        disk.make_folder(path.parent)
+        if not path.exists():
+            disk.replace_file(path, content)
+    notice("warning", f"{project.folder.path} had lost its task list; it is restored")
 
 
 def distrust_state(project: Project, notice: Notice) -> None:
     """After a run that died while an agent worked, prd.json and config.yaml may be the agent's: put them back."""
-    dying = [record for record in history.unsettled(project.folder) if record.phase == "executing"]
-    if not dying:
-        return
-    for reference in commits.state_references(project.repository):
-        for name, content in commits.saved_state(project.repository, reference).items():
-            path = project.folder.path / name
-            if name == "progress.txt" or not path.exists() or path.read_bytes() == content:
+    for record in history.unsettled(project.folder):
+        kept = leftovers.load(project, record.iteration_number) if record.phase == "executing" else None
+        for name in ("prd.json", "config.yaml") if kept else ():
+            content, path = kept.state.get(name) if kept else None, project.folder.path / name
+            if content is None or (path.exists() and path.read_bytes() == content):
                 continue
-            aside = project.repository.private / "held" / f"iteration-{dying[-1].iteration_number}" / name
-            disk.make_folder(aside.parent)
-            disk.replace_file(aside, path.read_bytes())
+            if path.exists():
+                aside = project.repository.private / "held" / f"iteration-{record.iteration_number}" / name
+                disk.make_folder(aside.parent)
+                disk.replace_file(aside, path.read_bytes())
+                notice("warning", f"{path} was changed while the dead run's agent lived; put back (it was: {aside})")
             disk.replace_file(path, content)
-            notice("warning", f"{path} was changed while the dead run's agent lived; put back (that version: {aside})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,8 @@ class Recovery:
                 tree = self.project.repository.tree_of(record.base_commit)
                 opening = Opening(record.base_commit, tree, self.workspace.open().untracked, {})
             else:
-                opening, guarded = saved
-                guarded.restore()
+                opening = saved.opening
+                saved.guarded.restore()
             if record.phase == "executing":
                 record = self._interrupted(record, opening)  # noqa: PLW2901 - the same iteration, one phase on
                 history.update(self.project.folder, record)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from rulebook_ralph.core import policy, selection, settling
 from rulebook_ralph.core.model import Prd
 from rulebook_ralph.loop import brief, preflight, summary
-from rulebook_ralph.loop.manager import RECENT_COMMITS, STAGE, RunOptions
+from rulebook_ralph.loop.manager import STAGE, RunOptions
 from rulebook_ralph.loop.project import Project, load_prd
-from rulebook_ralph.loop.settler import last_feedback, read_progress
+from rulebook_ralph.loop.settler import RECENT_COMMITS, last_feedback, read_progress
 from rulebook_ralph.state import history
 
 
@@ -57,8 +57,8 @@ def as_text(plan: Plan) -> str:
     time = "no time limit" if plan.max_wall_time is None else f"at most {plan.max_wall_time:.0f} s"
     cost = "no cost limit" if plan.max_cost_usd is None else f"at most ${plan.max_cost_usd:.2f}"
     lines = [
-        f"Would work on branch {plan.branch} with {plan.agent}: "
-        f"at most {plan.max_iterations} iterations, {time}, {cost}.",
+        f"Would work on branch {plan.branch} with {plan.agent}.",
+        f"At most {plan.max_iterations} iterations, {time}, {cost}.",
         "",
         "Tasks, in this order:",
         *(f"  {task_id}: {title} (at most {left} attempts)" for task_id, title, left in plan.tasks),

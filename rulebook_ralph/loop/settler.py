@@ -21,8 +21,10 @@ from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace import guard as git_guard
 from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
+from rulebook_ralph.workspace.user_index import UserIndex
 
 Notice = Callable[[str, str], None]
+RECENT_COMMITS = 20
 MAX_PROGRESS_BYTES = 64 * 1024 * 1024
 
 
@@ -51,13 +53,15 @@ class Settler:
         self._unsaved: set[str] = set()
         self._feedback: dict[str, str] = {}
         self._commits: tuple[str, tuple[str, ...]] = ("", ())
+        self._index = UserIndex(project.repository, workspace)
         self.prd = prd
         self.kept_tree: str | None = None
         self.hooks_folder = project.repository.hooks_folder()
         self._reference = commits.state_reference(prd.project)
         taken = history.numbers(project.folder)
         self._number = max([*taken[-1:], commits.highest_number(project.repository, prd.project)])
-        if project.repository.commit_of(self._reference) is None:
+        self._saved = project.repository.commit_of(self._reference)
+        if self._saved is None:
             self._unsaved = {f"history/iteration-{number}.json" for number in taken}
 
     @property
@@ -75,10 +79,15 @@ class Settler:
         return read_progress(self._project)
 
     def recent_commits(self, count: int) -> tuple[str, ...]:
-        head = self._project.repository.head_by_file()
-        if self._commits[0] != head or not head:
+        head = self._project.repository.head()
+        if self._commits[0] != head:
             self._commits = (head, self._project.repository.recent_commits(count))
         return self._commits[1]
+
+    def _committed(self, commit: str, message: str) -> None:
+        """Remember a commit of Ralph's own on top of those that are known."""
+        subject = message.split("\n", 1)[0]
+        self._commits = (commit, (f"{commit[:7]} {subject}", *self._commits[1])[:RECENT_COMMITS])
 
     def feedback_for(self, task: Task) -> str:
         """What the task's last attempt must be told, from this run or from the history."""
@@ -108,19 +117,17 @@ class Settler:
     # Write order, step 1
 
     def open(self, opened: Iteration, prd: Prd, opening: Opening, git_files: git_guard.Guard) -> None:
-        """The iteration file, prd.json, the saved state; then the folder is remembered, as the agent must leave it."""
+        """The iteration file, prd.json; then what the agent must leave alone is remembered, also against a crash."""
         folder = self._project.folder
-        leftovers.save(self._project, opened.iteration_number, opening, git_files)
+        if self._saved is None:
+            self._save_state()
         history.create(folder, opened)
         self._write_prd(prd)
-        self._unsaved |= {
-            "prd.json",
-            "progress.txt",
-            "config.yaml",
-            f"history/iteration-{opened.iteration_number}.json",
-        }
-        self._save_state()
+        name = f"history/iteration-{opened.iteration_number}.json"
+        self._unsaved |= {"progress.txt", "config.yaml", name}
         self._guard = guard.remember(folder)
+        state = {**self._guard.contents, name: folder.iteration(opened.iteration_number).read_bytes()}
+        leftovers.save(self._project, opened.iteration_number, opening, git_files, state)
 
     def restore_state(self, number: int) -> tuple[str, ...]:
         """Put back what was changed in the state folder while the agent lived; the other version is kept aside."""
@@ -187,9 +194,10 @@ class Settler:
         history.update(self._project.folder, final)
         self._unsaved.add(f"history/iteration-{final.iteration_number}.json")
         self._feedback[final.task_id] = final.feedback
-        leftovers.remove(self._project, final.iteration_number)
         if settlement.trigger in ("complete", "block"):
             self.commit_state(f"ralph: {final.task_id} {settlement.completion_status}")
+        self._save_state()
+        leftovers.remove(self._project, final.iteration_number)
         return final, settlement
 
     def _land(self, judged: Iteration, settlement: policy.Settlement) -> policy.Settlement:
@@ -204,7 +212,9 @@ class Settler:
             if not repository.contains(commit):
                 return policy.branch_moved(self.branch)
         else:
-            self._workspace.publish_index()
+            self._index.publish(self._workspace.index)
+            self._workspace.remember_commit(commit, judged.tree or "")
+            self._committed(commit, " ".join(self.prd.task(judged.task_id).title.split())[:72])
         return settlement
 
     def _kept(self, judged: Iteration, settlement: policy.Settlement, opening: Opening) -> str | None:
@@ -222,20 +232,28 @@ class Settler:
         if self._project.config.git.state_commit == "none":
             return
         head = repository.head()
-        commit = self._workspace.commit_state(self._project.folder.path, head, f"{message}\n", sign=self._sign)
-        if commit is None:
+        made = self._index.commit_state(head, f"{message}\n", sign=self._sign)
+        if made is None:
             return
         try:
-            commits.move_branch(repository, self.branch, commit, head, reason=message)
+            commits.move_branch(repository, self.branch, made.commit, head, reason=message, saved=self._reference)
         except GitError:
             self._notice("warning", f"branch {self.branch} moved; the state is committed with the next task")
             return
-        self._workspace.publish_state(commit, whole=self.kept_tree is None)
+        self._saved, self._unsaved = made.commit, set()
+        self._index.publish(made.index)
+        self._committed(made.commit, message)
+        if self.kept_tree is None:
+            self._workspace.take_index(made.index, made.commit)
+
+    def reset_user_index(self) -> None:
+        """Make the user's index that of HEAD, after a run that died."""
+        self._index.reset()
 
     def finish(self) -> None:
         """The end of a run: everything is committed and saved."""
-        self._save_state()
         self.commit_state("ralph: state")
+        self._save_state()
 
     # Parts
 
@@ -266,8 +284,13 @@ class Settler:
         names = self._unsaved or set()
         files = {name: content for name in sorted(names) if (content := _content(folder.path / name)) is not None}
         if files:
-            commits.save_state(
-                self._project.repository, self._who, self._reference, files, seconds=self._clock.seconds()
+            self._saved = commits.save_state(
+                self._project.repository,
+                self._who,
+                self._reference,
+                files,
+                parent=self._saved,
+                seconds=self._clock.seconds(),
             )
         self._unsaved = set()
 

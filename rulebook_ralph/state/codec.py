@@ -5,8 +5,10 @@ change of one value is a change of one line in git.
 """
 
 from collections.abc import Mapping
+from functools import cache
 from itertools import repeat
 from math import isfinite
+from types import GenericAlias
 from typing import Any, TypeVar
 
 import msgspec
@@ -61,14 +63,14 @@ def decode_prd(data: bytes, *, name: str = PRD_NAME) -> Prd:
 
 def decode_prd_quick(data: bytes, *, name: str = PRD_NAME) -> Prd:
     """The PRD for reading only, never for writing: unknown keys are lost, ids and dependencies unchecked."""
-    decoded_text(data, name)
+    _checked_text(data, name)
     try:
         prd = msgspec.json.decode(data.removeprefix(_BYTE_ORDER_MARK), type=Prd)
     except (msgspec.DecodeError, RecursionError):
-        return prd_of(_decoded(data, Any, name), data, name)
+        return _prd_of(_decoded(data, Any, name), data, name)
     _refuse_newer(prd.version, name)
     if prd.extra or prd.totals.extra or any(task.extra for task in prd.tasks):  # the file has that key itself
-        return prd_of(_decoded(data, Any, name), data, name)
+        return _prd_of(_decoded(data, Any, name), data, name)
     return prd
 
 
@@ -101,7 +103,7 @@ def head_of_iteration(data: bytes, *, name: str) -> IterationHead:
     return head
 
 
-def prd_of(raw: Any, data: bytes, name: str) -> Prd:
+def _prd_of(raw: Any, data: bytes, name: str) -> Prd:
     """A decoded document as a PRD with its unknown keys kept; ids and dependencies unchecked. Changes `raw`."""
     if isinstance(raw, dict):
         _refuse_newer(raw.get("version"), name)
@@ -117,7 +119,7 @@ def checked_document(data: bytes, name: str) -> Any:
     return _decoded(data, Any, name)
 
 
-def decoded_text(data: bytes, name: str) -> str:
+def _checked_text(data: bytes, name: str) -> str:
     """The bytes as text; raises RalphError where they are empty, too many or not UTF-8."""
     if len(data) > LARGEST_FILE:
         raise RalphError(f"{name}: is larger than {LARGEST_FILE // 1024**2} MB; split the project")
@@ -133,7 +135,27 @@ def decoded_text(data: bytes, name: str) -> str:
 
 def _with_unknown_keys(prd: Prd, data: bytes) -> Prd:
     """The PRD with every key of the file that its structs do not have; only the values of those keys are parsed."""
-    top = msgspec.json.decode(data.removeprefix(_BYTE_ORDER_MARK), type=_Members)
+    data = data.removeprefix(_BYTE_ORDER_MARK)
+    try:
+        _known_keys_only().decode(data)
+    except msgspec.ValidationError:
+        return _with_members(prd, msgspec.json.decode(data, type=_Members))
+    return prd
+
+
+@cache
+def _known_keys_only() -> msgspec.json.Decoder[Any]:
+    """Refuses a PRD with an unknown key, and looks at nothing else, in a third of the time it takes to read one."""
+
+    def shape(keys: frozenset[str], **inner: Any) -> type[msgspec.Struct]:
+        fields = [(key, inner.get(key, msgspec.Raw), None) for key in sorted(keys)]
+        return msgspec.defstruct("Shape", fields, forbid_unknown_fields=True, gc=False)
+
+    tasks = GenericAlias(list, (shape(TASK_KEYS),))
+    return msgspec.json.Decoder(shape(PRD_KEYS, tasks=tasks, totals=shape(TOTALS_KEYS)))
+
+
+def _with_members(prd: Prd, top: _Members) -> Prd:
     changes: dict[str, Any] = {}
     if "tasks" in top:
         members = msgspec.json.decode(top["tasks"], type=list[_Members])
@@ -152,7 +174,7 @@ def _with_rest(value: _Kept, members: _Members, known: frozenset[str]) -> _Kept:
 
 
 def _decoded(data: bytes, kind: Any, name: str) -> Any:
-    text = decoded_text(data, name)
+    text = _checked_text(data, name)
     try:
         return msgspec.json.decode(data.removeprefix(_BYTE_ORDER_MARK), type=kind)
     except msgspec.ValidationError as error:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from json import JSONDecoder
 
-Path = tuple[str | int, ...]
+from rulebook_ralph.core.problem import JsonPath
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = JSONDecoder(parse_int=str, parse_float=str)
@@ -23,16 +23,16 @@ def line_of(text: str, path: Sequence[str | int]) -> int | None:
     return lines_of(text, [tuple(path)]).get(tuple(path))
 
 
-def lines_of(text: str, paths: Iterable[Path]) -> dict[Path, int]:
+def lines_of(text: str, paths: Iterable[JsonPath]) -> dict[JsonPath, int]:
     """The lines of many values in one walk; like `line_of` for each, those that cannot be found left out."""
     wanted, root = set(paths), _Wanted()
     for path in wanted:
         node = root
         for step in path:
             node = node.setdefault(step, _Wanted())
-    positions: dict[Path, int] = {}
+    positions: dict[JsonPath, int] = {}
     whole = _walk(text, _after_space(text, 0), root, (), positions)
-    found: dict[Path, int] = {}
+    found: dict[JsonPath, int] = {}
     for path in wanted:
         deepest = next((path[:end] for end in range(len(path), -1, -1) if path[:end] in positions), None)
         if deepest is not None and (whole or deepest == path):
@@ -56,7 +56,7 @@ def _lines(text: str, positions: Iterable[int]) -> list[int]:
     return [lines[position] for position in wanted]
 
 
-def _walk(text: str, position: int, wanted: _Wanted, path: Path, positions: dict[Path, int]) -> bool:
+def _walk(text: str, position: int, wanted: _Wanted, path: JsonPath, positions: dict[JsonPath, int]) -> bool:
     """Note where the wanted values stand, from the value at `position` down; False where the text is no JSON."""
     positions[path] = position
     open_steps = set(wanted)

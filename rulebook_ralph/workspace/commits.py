@@ -16,6 +16,7 @@ from rulebook_ralph.workspace.repository import Repository
 
 MAX_OUTPUT_BYTES = 32 * 1024 * 1024
 _STATE_DEPTH = 3
+_SIGNING_TIMEOUT = 60
 
 
 def state_reference(project: str) -> str:
@@ -60,7 +61,7 @@ def signing_problem(repository: Repository) -> str | None:
     if not wants_signing(repository):
         return None
     try:
-        repository.git.raw("commit-tree", "-S", "-m", "ralph: can this be signed?", repository.tree_of("HEAD"))
+        commit_tree(repository, repository.tree_of("HEAD"), "HEAD", "ralph: can this be signed?\n", sign=True)
     except GitError as error:
         return error.stderr.splitlines()[0] if error.stderr else "signing failed"
     return None
@@ -90,14 +91,14 @@ class Snapshot:
 def save_snapshot(repository: Repository, who: Identity, snapshot: Snapshot, *, seconds: int) -> str:
     """Save an attempt under its ref; returns the commit.
 
-    Its tree is the attempt's and its first parent the base, so `git diff` and `git checkout` work on it as they are; its
-    second parent holds `prompt.md` and `output.log`, and keeps the agent's own commits reachable.
+    Its tree is the attempt's and its first parent the base, so `git diff` and `git checkout` work on it as they are.
+    Its second parent holds `prompt.md` and `output.log`, and keeps the agent's own commits reachable.
     """
 
     def lines() -> Iterator[bytes]:
         prompt = snapshot.prompt.encode("utf-8", "surrogateescape")
         yield from _commit_head(snapshot.reference, 1, who, seconds, b"prompt and output of an attempt")
-        for tip in snapshot.kept_tips:
+        for tip in _commits_among(repository, snapshot.kept_tips):
             yield f"merge {tip}\n".encode()
         yield b"M 100644 inline prompt.md\n" + _data(prompt)
         yield from _file("output.log", snapshot.output_file)
@@ -109,11 +110,25 @@ def save_snapshot(repository: Repository, who: Identity, snapshot: Snapshot, *, 
     return _import(repository, lines(), mark=2)
 
 
+def _commits_among(repository: Repository, names: Sequence[str]) -> list[str]:
+    """The commits that those names of objects, trees and absent ones among them, stand for."""
+    if not names:
+        return []
+    questions = "".join(f"{name}^{{commit}}\n" for name in names).encode()
+    answers = repository.git.text("cat-file", "--batch-check=%(objectname)", stdin=questions).splitlines()
+    return sorted({answer for answer in answers if " " not in answer})
+
+
 def save_state(
-    repository: Repository, who: Identity, reference: str, files: Mapping[str, bytes], *, seconds: int
+    repository: Repository,
+    who: Identity,
+    reference: str,
+    files: Mapping[str, bytes],
+    *,
+    parent: str | None,
+    seconds: int,
 ) -> str:
     """Add changed files of the state folder (path within it -> content) to the saved state; returns the commit."""
-    parent = repository.commit_of(reference)
 
     def lines() -> Iterator[bytes]:
         yield from _commit_head(reference, 1, who, seconds, b"ralph: state", start=parent)
@@ -123,28 +138,36 @@ def save_state(
     return _import(repository, lines(), mark=1)
 
 
-def saved_state(repository: Repository, reference: str, *, history: bool = False) -> dict[str, bytes]:
-    """The files of the saved state (path within the state folder -> content), the history only where asked for."""
+def saved_state(repository: Repository, reference: str) -> dict[str, bytes]:
+    """The files of the saved state: path within the state folder -> content."""
     listing = repository.git.raw("ls-tree", "-r", "-z", "--name-only", reference, f"{STATE_FOLDER}/")
     names = [os.fsdecode(name) for name in listing.split(b"\0") if name]
-    wanted = [name for name in names if history or not name.startswith(f"{STATE_FOLDER}/history/")]
     return {
         name.removeprefix(f"{STATE_FOLDER}/"): repository.git.raw("cat-file", "blob", f"{reference}:{name}")
-        for name in wanted
+        for name in names
     }
 
 
 def commit_tree(repository: Repository, tree: str, parent: str, message: str, *, sign: bool) -> str:
     """A commit of exactly that tree; raises GitError where signing fails."""
     options = ["-S"] if sign else []
-    return repository.git.text(
-        "commit-tree", *options, "-p", parent, tree, stdin=message.encode("utf-8", "surrogateescape")
+    output = repository.git.raw(
+        *("commit-tree", *options, "-p", parent, tree),
+        stdin=message.encode("utf-8", "surrogateescape"),
+        timeout=_SIGNING_TIMEOUT if sign else None,
     )
+    return output.decode("ascii").strip()
 
 
-def move_branch(repository: Repository, branch: str, new: str, old: str, *, reason: str) -> None:
-    """Compare-and-swap of the branch; raises GitError where it is not at `old` any more."""
-    repository.git.raw("update-ref", "-m", reason, f"refs/heads/{branch}", new, old)
+def move_branch(
+    repository: Repository, branch: str, new: str, old: str, *, reason: str, saved: str | None = None
+) -> None:
+    """Compare-and-swap of the branch; raises GitError where it is not at `old` any more.
+
+    `saved` names the ref of the saved state, to be moved to `new` with it.
+    """
+    orders = f"update refs/heads/{branch} {new} {old}\n" + (f"update {saved} {new}\n" if saved else "")
+    repository.git.raw("update-ref", "-m", reason, "--stdin", stdin=orders.encode())
 
 
 def file_of_snapshot(repository: Repository, snapshot: str, name: str) -> bytes:

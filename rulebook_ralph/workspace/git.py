@@ -1,11 +1,11 @@
 """Running git: argv lists only, a fixed locale, none of the repository's hooks, errors as values or one clear line."""
 
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.errors import RalphError
 
 _DROPPED = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_NAMESPACE", "GIT_PREFIX")
 _SETTINGS = (
@@ -18,7 +18,6 @@ _SETTINGS = (
     "gc.auto=0",
 )
 OPTIONS = tuple(word for setting in _SETTINGS for word in ("-c", setting))
-TIMEOUT = 600
 
 
 class GitError(Exception):
@@ -46,35 +45,36 @@ class Git:
     def raw(
         self,
         *arguments: str,
-        stdin: bytes | Iterable[bytes] = b"",
+        stdin: bytes = b"",
         index: Path | None = None,
         hooks: bool = False,
         work_tree: Path | None = None,
+        timeout: float | None = None,
     ) -> bytes:
-        """Stdout of a git command. Raises GitError where it fails, RalphError where git is missing."""
+        """Stdout of a git command. Raises GitError where it fails, RalphError where git is missing.
+
+        A `timeout` (seconds) is for what may ask a person; Python polls for it, which costs a millisecond each time.
+        """
         environment = dict(self.environment)
         if index is not None:
             environment["GIT_INDEX_FILE"] = str(index)
         if work_tree is not None:
             environment["GIT_WORK_TREE"] = str(work_tree)
         options = OPTIONS[2:] if hooks else OPTIONS
-        data = stdin if isinstance(stdin, bytes) else b"".join(stdin)
         try:
             done = subprocess.run(
                 ["git", *options, *arguments],
                 cwd=self.root,
                 env=environment,
-                input=data,
+                input=stdin,
                 capture_output=True,
-                timeout=TIMEOUT,
+                timeout=timeout,
                 check=False,
             )
         except FileNotFoundError:
             raise RalphError("git is not installed or not on PATH; install git") from None
         except subprocess.TimeoutExpired:
-            raise RalphError(
-                f"git {arguments[0]} did not end within {TIMEOUT} s", exit_code=ExitCode.UNEXPECTED
-            ) from None
+            raise GitError(arguments, -1, f"no answer within {timeout} s") from None
         if done.returncode != 0:
             raise GitError(arguments, done.returncode, done.stderr.decode("utf-8", "replace"))
         return done.stdout

@@ -6,9 +6,12 @@ Not covered: `refs/ralph` (Ralph's own), remote-tracking refs (a person may fetc
 checked out in another work tree (somebody may commit there).
 """
 
+import itertools
 import os
+import re
 import shutil
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,35 +40,50 @@ _SHARED = ("config", "packed-refs", "shallow", "objects/info/alternates", "logs/
 _SHARED_FOLDERS = ("info", "hooks", "refs")
 _LOCKS = ("index.lock", "HEAD.lock", "config.lock", "packed-refs.lock")
 _FREE_REFS = ("refs/ralph", "refs/remotes")
+_INERT = ".sample"  # hooks that git never runs
+_HASH = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+Files = dict[str, tuple[bytes, int]]
+"""Path -> content and mode of a plain file; of a link its target and -1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What had been changed, as paths in the git folder, and the commits that an agent made refs point to."""
+
+    changed: tuple[str, ...]
+    new_tips: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The guarded files as they were: path -> content and mode, for plain files; links by their target."""
+    """The guarded files as they were at opening."""
 
-    files: dict[Path, tuple[bytes, int]]
+    files: Files
     repository: Repository
 
     def encoded(self) -> bytes:
         """The guard as bytes, so that it outlives a crash."""
         return msgspec.msgpack.encode({os.fsencode(path): content for path, content in self.files.items()})
 
-    def restore(self) -> tuple[str, ...]:
-        """Put everything back; returns what had been changed, as paths in the git folder, for the feedback."""
-        changed: list[Path] = []
+    def restore(self) -> Restored:
+        """Put everything back as it was."""
         now = _read(self.repository)
-        for path in now.keys() - self.files.keys():
-            _remove(path)
-            changed.append(path)
-        for path, content in self.files.items():
-            if now.get(path) != content:
-                _write(path, content)
-                changed.append(path)
-        for name in _LOCKS:
-            (self.repository.git_folder / name).unlink(missing_ok=True)
-            (self.repository.common_folder / name).unlink(missing_ok=True)
+        changed = [path for path in now.keys() | self.files.keys() if now.get(path) != self.files.get(path)]
+        tips = _tips(now, changed) - _tips(self.files, self.files)
+        for path in changed:
+            if path in self.files:
+                _write(Path(path), self.files[path])
+            else:
+                _remove(Path(path))
+        shared = self.repository.common_folder
+        _unpack_free(shared, _packed(now.get(f"{shared}/packed-refs")))
         folders = (self.repository.git_folder, self.repository.common_folder)
-        return tuple(sorted(_relative(path, folders) for path in changed if path.name != "index"))
+        for name, folder in itertools.product(_LOCKS, folders):
+            (folder / name).unlink(missing_ok=True)
+        told = sorted(_relative(Path(path), folders) for path in changed if not path.endswith("/index"))
+        return Restored(tuple(told), tuple(sorted(tips)))
 
 
 def remember(repository: Repository) -> Guard:
@@ -76,52 +94,89 @@ def remember(repository: Repository) -> Guard:
 def decoded(data: bytes, repository: Repository) -> Guard:
     """A guard from its bytes; raises msgspec.MsgspecError."""
     files = msgspec.msgpack.decode(data, type=dict[bytes, tuple[bytes, int]])
-    return Guard({Path(os.fsdecode(path)): content for path, content in files.items()}, repository)
+    return Guard({os.fsdecode(path): content for path, content in files.items()}, repository)
 
 
-def new_tips(guard: Guard) -> tuple[str, ...]:
-    """Commits that refs or HEAD point to now and did not at opening: an agent's own, to be kept reachable."""
-    before = {content for content, _ in guard.files.values()}
-    tips = []
-    for path, (content, _) in _read(guard.repository).items():
-        name = content.strip()
-        if content not in before and path.name != "index" and len(name) in (40, 64) and name.isalnum():
-            tips.append(name.decode("ascii", "replace"))
-    return tuple(sorted(set(tips)))
+def _tips(files: Files, paths: Iterable[str]) -> set[str]:
+    """The commits that those of the files name."""
+    named: set[str] = set()
+    for path in paths:
+        if path.endswith("/packed-refs"):
+            named.update(_packed(files.get(path)).values())
+        elif path in files and not path.endswith("/index") and _HASH.fullmatch(content := files[path][0].strip()):
+            named.add(content.decode("ascii"))
+    return named
 
 
-def _read(repository: Repository) -> dict[Path, tuple[bytes, int]]:
+def _packed(content: tuple[bytes, int] | None) -> dict[str, str]:
+    """Ref -> object name, of packed-refs."""
+    lines = [line.split(b" ", 1) for line in content[0].splitlines()] if content else []
+    return {os.fsdecode(ref): name.decode("ascii") for name, *rest in lines for ref in rest if _HASH.fullmatch(name)}
+
+
+def _unpack_free(shared: Path, packed: dict[str, str]) -> None:
+    """Free refs that the agent's git packed get their files again, since packed-refs is put back."""
+    for ref, name in packed.items():
+        path = shared / ref
+        if ref.startswith(tuple(f"{free}/" for free in _FREE_REFS)) and not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"{name}\n", "ascii")
+
+
+def _read(repository: Repository) -> Files:
+    """The guarded files as they are now. Plain strings and system calls: it is done twice in every iteration."""
     elsewhere = _checked_out_elsewhere(repository)
-    files = {}
+    files: Files = {}
     for path in _guarded_paths(repository):
         if path in elsewhere:
             continue
         with suppress(OSError):
-            if path.is_symlink():
-                files[path] = (os.fsencode(path.readlink()), -1)
-            else:
-                files[path] = (path.read_bytes(), path.stat().st_mode & 0o7777)
+            status = os.lstat(path)
+            if stat.S_ISLNK(status.st_mode):
+                files[path] = (os.fsencode(os.readlink(path)), -1)  # noqa: PTH115
+            elif stat.S_ISREG(status.st_mode):
+                files[path] = (_content(path, status.st_size), stat.S_IMODE(status.st_mode))
     return files
 
 
-def _guarded_paths(repository: Repository) -> Iterator[Path]:
-    own, shared = repository.git_folder, repository.common_folder
-    yield from (own / name for name in _PER_TREE)
-    yield from (shared / name for name in _SHARED)
-    for folder in [*(own / name for name in _PER_TREE_FOLDERS), *(shared / name for name in _SHARED_FOLDERS)]:
-        for parent, folders, names in os.walk(folder):
-            folders[:] = [name for name in folders if not _is_free(Path(parent, name), shared)]
-            yield from (Path(parent, name) for name in names)
+def _content(path: str, size: int) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        data = os.read(descriptor, size)
+        while len(data) < size and (more := os.read(descriptor, size - len(data))):
+            data += more
+        return data
+    finally:
+        os.close(descriptor)
 
 
-def _is_free(path: Path, shared: Path) -> bool:
-    return any(path == shared / name for name in _FREE_REFS)
+def _guarded_paths(repository: Repository) -> Iterator[str]:
+    own, shared = str(repository.git_folder), str(repository.common_folder)
+    yield from (f"{own}/{name}" for name in _PER_TREE)
+    yield from (f"{shared}/{name}" for name in _SHARED)
+    free = {f"{shared}/{name}" for name in _FREE_REFS}
+    for folder in [*(f"{own}/{name}" for name in _PER_TREE_FOLDERS), *(f"{shared}/{name}" for name in _SHARED_FOLDERS)]:
+        if os.path.islink(folder):
+            yield folder
+        else:
+            yield from _below(folder, free)
 
 
-def _checked_out_elsewhere(repository: Repository) -> set[Path]:
+def _below(folder: str, free: set[str]) -> Iterator[str]:
+    with suppress(OSError), os.scandir(folder) as listing:
+        for item in listing:
+            if item.path in free or item.name.endswith(_INERT):
+                continue
+            if item.is_dir(follow_symlinks=False):
+                yield from _below(item.path, free)
+            else:
+                yield item.path
+
+
+def _checked_out_elsewhere(repository: Repository) -> set[str]:
     """The ref files of branches that other work trees have checked out."""
     shared = repository.common_folder
-    heads = [shared / "HEAD", *shared.glob("worktrees/*/HEAD")]
+    heads = [shared / "HEAD", *(Path(item.path, "HEAD") for item in _entries(shared / "worktrees"))]
     found = set()
     for head in heads:
         if head == repository.git_folder / "HEAD":
@@ -129,8 +184,16 @@ def _checked_out_elsewhere(repository: Repository) -> set[Path]:
         with suppress(OSError, UnicodeDecodeError):
             text = head.read_text("utf-8").strip()
             if text.startswith("ref: refs/"):
-                found.add(shared / text.removeprefix("ref: "))
+                found.add(f"{shared}/{text.removeprefix('ref: ')}")
     return found
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as listing:
+            return list(listing)
+    except OSError:
+        return []
 
 
 def _write(path: Path, content: tuple[bytes, int]) -> None:

@@ -1,6 +1,7 @@
 """A git repository as Ralph sees it: where it is, what is checked out, what would stop a run."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,8 @@ from pathlib import Path
 from rulebook_ralph.core.model import STATE_FOLDER
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.workspace.git import Git, GitError
+
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +29,17 @@ class Repository:
 
     def head(self) -> str:
         """The commit that is checked out."""
-        return self.git.text("rev-parse", "--verify", "HEAD^{commit}")
+        return self._head_by_file() or self.git.text("rev-parse", "--verify", "HEAD^{commit}")
 
-    def head_by_file(self) -> str:
-        """What HEAD and its ref file say, read without git: equal strings mean an equal HEAD. Empty where unknown."""
+    def _head_by_file(self) -> str:
+        """The commit as HEAD and its ref file say it, without a process; empty where they do not."""
         try:
-            head = (self.git_folder / "HEAD").read_text("utf-8").strip()
-            name = head.removeprefix("ref: ")
-            return f"{head} {(self.common_folder / name).read_text('utf-8').strip()}"
+            head = (self.git_folder / "HEAD").read_text("ascii").strip()
+            if head.startswith("ref: "):
+                head = (self.common_folder / head.removeprefix("ref: ")).read_text("ascii").strip()
         except (OSError, UnicodeDecodeError):
             return ""
+        return head if _HASH.fullmatch(head) else ""
 
     def branch(self) -> str | None:
         """The branch that is checked out; None when HEAD is detached."""

@@ -141,6 +141,12 @@ def test_a_killed_run_keeps_why_it_hung() -> None:
     assert "401" in got.fault.message
 
 
+def test_an_interrupted_retry_is_told_by_what_it_retried_for() -> None:
+    interrupted = result(subtype="error_during_execution", is_error=True, result=None, errors=["[ede_diagnostic]"])
+    got = conclude("claude", Ended(0, "wall-time"), read(capture("2.1.330", "http401") + lines(interrupted)))
+    assert (got.status, got.fault and got.fault.kind) == ("killed", "authentication")
+
+
 def test_tools_are_paired_with_their_results() -> None:
     success = "File created successfully at: /home/dev/project/hello.txt"
     (write,) = read(capture("2.1.330", "success")).tool_results

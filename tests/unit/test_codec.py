@@ -1,8 +1,9 @@
+# ruff: noqa: E501 - a case of a table is one line
 import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rulebook_ralph.core.evidence import CheckResult, Iteration, ParsedIteration, Verdict
@@ -59,6 +60,7 @@ def _prds(draw: st.DrawFn) -> Prd:
     )
 
 
+@settings(deadline=None)
 @given(_prds())
 def test_a_prd_comes_back_as_it_was_written(prd: Prd) -> None:
     data = codec.encode_prd(prd)
@@ -66,6 +68,7 @@ def test_a_prd_comes_back_as_it_was_written(prd: Prd) -> None:
     assert codec.encode_prd(codec.decode_prd(data)) == data
 
 
+@settings(deadline=None)
 @given(_extras(codec.ITERATION_KEYS), _text, st.none() | st.floats(0, 10))
 def test_an_iteration_comes_back_as_it_was_written(extra: dict[str, Any], output: str, cost: float | None) -> None:
     iteration = _iteration(output=output, cost_usd=cost, extra=extra)
@@ -180,6 +183,7 @@ def test_a_byte_order_mark_is_no_harm_and_lines_are_right_after_it() -> None:
         codec.decode_prd(b"\xef\xbb\xbf{\n", name="p.json")
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60) | _json.map(lambda value: json.dumps(value).encode()))
 def test_no_bytes_bring_anything_but_one_clear_line(data: bytes) -> None:
     for read in (codec.decode_prd, codec.decode_prd_quick):
@@ -192,5 +196,5 @@ def test_no_bytes_bring_anything_but_one_clear_line(data: bytes) -> None:
 @pytest.mark.parametrize("cut", [1, 20, 200, -2])
 def test_a_torn_iteration_file_is_recognised_from_its_head_alone(cut: int) -> None:
     data = codec.encode_iteration(_iteration())
-    with pytest.raises(RalphError, match="^x:"):
+    with pytest.raises(RalphError, match=r"^x:"):
         codec.head_of_iteration(data[:cut], name="x")

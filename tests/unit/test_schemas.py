@@ -1,4 +1,4 @@
-"""The schemas say what the structs say: the same names, the same values, the same defaults, every one with a sentence."""
+"""The schemas say what the structs say: the same names, values and defaults, every one with a sentence."""
 
 import json
 import re
@@ -17,8 +17,30 @@ from rulebook_ralph.core.problem import Fault
 from rulebook_ralph.core.refusal import choices, fields_of
 
 KEYWORDS = frozenset(
-    "$schema $id $ref $defs title description type enum const default properties patternProperties items required "
-    "additionalProperties anyOf pattern minimum exclusiveMinimum minItems maxItems minLength".split()
+    [
+        "$schema",
+        "$id",
+        "$ref",
+        "$defs",
+        "title",
+        "description",
+        "type",
+        "enum",
+        "const",
+        "default",
+        "properties",
+        "patternProperties",
+        "items",
+        "required",
+        "additionalProperties",
+        "anyOf",
+        "pattern",
+        "minimum",
+        "exclusiveMinimum",
+        "minItems",
+        "maxItems",
+        "minLength",
+    ]
 )
 NARROWER = ("pattern", "const", "minimum")
 """What a schema of state adds to the types of the structs; state/validation.py and core/prd_rules.py tell of it."""

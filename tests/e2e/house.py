@@ -1,0 +1,215 @@
+"""A real repository with a rulebook task list, and Ralph at work in it with the genuine claude, out of reach of any network."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from e2e.scripted_model import ScriptedModel
+
+PORT = 8765
+INSIDE = Path(__file__).with_name("inside.py")
+_LONGEST_COMMAND = 50.0
+
+FILES = {
+    "calc.py": '"""Numbers."""\n\n\ndef negate(number):\n    return -number\n',
+    "tests/test_calc.py": (
+        "import unittest\n\nimport calc\n\n\nclass Negate(unittest.TestCase):\n"
+        "    def test_negative(self):\n        self.assertEqual(calc.negate(2), -2)\n"
+    ),
+    ".gitignore": "__pycache__/\n",
+    "rulebook/tasks/add-numbers/proposal.md": (
+        "# Proposal: Add two numbers\n\n## Why\nSums are wanted.\n\n## What Changes\n`add(a, b)` in `add.py`.\n"
+    ),
+    "rulebook/tasks/add-numbers/tasks.md": "## 1. Implementation\n- [ ] 1.1 `add(2, 3)` gives 5\n",
+    "rulebook/tasks/double-numbers/proposal.md": (
+        "# Proposal: Double a number\n\n## Why\nTwice is nice.\n\n## What Changes\n`double(number)` in `calc.py`.\n"
+    ),
+    "rulebook/tasks/double-numbers/tasks.md": "## 1. Implementation\n- [ ] 1.1 `double(4)` gives 8\n",
+    "rulebook/tasks/double-numbers/.metadata.json": '{"status": "pending", "blockedBy": ["add-numbers"]}\n',
+}
+ADD, DOUBLE = "add-numbers", "double-numbers"
+GATE = "python3 -m unittest discover -s tests"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A command of Ralph's that has ended. `result` is what `--json` printed."""
+
+    code: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+    @property
+    def result(self) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads(self.stdout)
+        return value
+
+
+@dataclass(slots=True)
+class House:
+    """The repository `root`, the HOME of its own, and the model that claude talks to."""
+
+    folder: Path
+    claude: Path
+    namespace: Sequence[str]
+    model: ScriptedModel
+    mark: str = field(default_factory=lambda: f"RALPH_E2E_{uuid.uuid4().hex}")
+
+    @property
+    def root(self) -> Path:
+        return self.folder / "calculator"
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home"
+
+    def build(self) -> None:
+        """The repository with its first commit, and the programs that Ralph is to find."""
+        for name, content in FILES.items():
+            self.write(name, content)
+        self.home.mkdir()
+        programs = self.folder / "bin"
+        programs.mkdir()
+        (programs / "claude").symlink_to(self.claude)
+        (programs / "python3").symlink_to(Path(sys.executable).resolve())
+        for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "A calculator"]):
+            self.git(*arguments)
+        self.configure()
+
+    def configure(
+        self,
+        *,
+        env: Mapping[str, str] | None = None,
+        permissions: str = "full",
+        limits: Mapping[str, float] | None = None,
+    ) -> None:
+        """The user's own configuration (JSON is YAML). By default claude tries nothing again by itself."""
+        executor = {
+            "id": "claude",
+            "type": "claude",
+            "permissions": permissions,
+            "env": {"CLAUDE_CODE_MAX_RETRIES": "0", "API_TIMEOUT_MS": "20000"} if env is None else dict(env),
+        }
+        config = {"tools": {"executors": [executor]}, "limits": {"iterationTimeout": 30, **(limits or {})}}
+        path = self.home / ".config" / "rulebook-ralph" / "config.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(config))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        identity = {f"GIT_{who}_{what}": "e2e@ralph.invalid" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+        return {
+            "HOME": str(self.home),
+            "PATH": f"{self.folder / 'bin'}:/usr/bin:/bin",
+            "TERM": "dumb",
+            "LANG": "C.UTF-8",
+            "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{PORT}",
+            "ANTHROPIC_API_KEY": "test-key",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            self.mark: "1",
+            **identity,
+        }
+
+    # Ralph
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Ralph in a namespace of its own; the process is Ralph itself once the model has got its listener."""
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            process = subprocess.Popen(
+                [
+                    *self.namespace,
+                    *(sys.executable, "-I", "-S", str(INSIDE), str(theirs.fileno()), str(PORT)),
+                    *(str(Path(sys.executable).with_name("ralph")), *arguments),
+                ],
+                cwd=self.root,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                pass_fds=[theirs.fileno()],
+            )
+            theirs.close()
+            _, descriptors, _, _ = socket.recv_fds(ours, 100, 1)
+        assert descriptors, process.communicate()
+        self.model.listen_on(socket.socket(fileno=descriptors[0]))
+        return process
+
+    def ralph(self, *arguments: str) -> Ended:
+        """Run Ralph to its end."""
+        started = time.monotonic()
+        process = self.start(*arguments)
+        try:
+            stdout, stderr = process.communicate(timeout=_LONGEST_COMMAND)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        return Ended(process.returncode, stdout, stderr, time.monotonic() - started)
+
+    def init(self) -> None:
+        ended = self.ralph("init", "--json")
+        assert ended.code == 0, ended.stderr
+
+    def processes(self, *, running: str = "") -> list[str]:
+        """What still runs of all that was started here, by the mark in its environment or a word of its command."""
+        return [f"{process.pid}: {' '.join(process.cmdline())[:200]}" for process in self._found(running)]
+
+    def end_processes(self) -> None:
+        for process in self._found():
+            with suppress(psutil.Error):
+                process.kill()
+
+    def _found(self, running: str = "") -> list[psutil.Process]:
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error, OSError):
+                marked = self.mark in process.environ() or (running and running in process.cmdline())
+                if marked and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+        return found
+
+    # What came of it
+
+    def write(self, name: str, content: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+    def git(self, *arguments: str) -> str:
+        done = subprocess.run(
+            ["git", *arguments], cwd=self.root, env=self.environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    def prd(self) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads((self.root / ".rulebook-ralph" / "prd.json").read_text())
+        return value
+
+    def task(self, task_id: str) -> dict[str, Any]:
+        (task,) = (task for task in self.prd()["tasks"] if task["id"] == task_id)
+        return dict(task)
+
+    def iteration(self, number: int) -> dict[str, Any]:
+        path = self.root / ".rulebook-ralph" / "history" / f"iteration-{number}.json"
+        value: dict[str, Any] = json.loads(path.read_text())
+        return value
+
+    def iterations(self) -> int:
+        return len(list((self.root / ".rulebook-ralph" / "history").glob("iteration-*.json")))
+
+    def trailer(self, name: str, revision: str) -> str:
+        return self.git("log", "-1", f"--format=%(trailers:key={name},valueonly)", revision).strip()

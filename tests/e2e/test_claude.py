@@ -1,0 +1,236 @@
+"""The genuine claude in the real loop: what it does well is committed; what it only says, and what goes wrong, is not."""
+
+import time
+import uuid
+
+from e2e.house import ADD, DOUBLE, GATE, House
+from e2e.scripted_model import TOKENS, Cut, Hang, Refuse, Say, Use
+
+PROMISE = "<promise>IMPLEMENTATION_COMPLETE</promise>"
+DONE = Say(f"It is done.\n\n{PROMISE}")
+SECONDS_TO_FAIL = 10.0
+
+ADD_TEST = (
+    "import unittest\n\nfrom add import add\n\n\nclass Add(unittest.TestCase):\n"
+    "    def test_sum(self):\n        self.assertEqual(add(2, 3), 5)\n"
+)
+
+
+def shell(command: str) -> Use:
+    return Use("Bash", {"command": command, "description": "Do it", "timeout": 600_000})
+
+
+def write(house: House, name: str, content: str) -> Use:
+    return Use("Write", {"file_path": str(house.root / name), "content": content})
+
+
+def change(house: House, name: str, old: str, new: str) -> list[Use]:
+    """claude edits only what it has read."""
+    path = str(house.root / name)
+    return [
+        Use("Read", {"file_path": path}),
+        Use("Edit", {"file_path": path, "old_string": old, "new_string": new}),
+    ]
+
+
+def adds(house: House) -> list[Use]:
+    """The work of the first task."""
+    return [write(house, "add.py", "def add(a, b):\n    return a + b\n"), write(house, "tests/test_add.py", ADD_TEST)]
+
+
+def doubles(house: House) -> list[Use]:
+    """The work of the second task."""
+    double = "\n\ndef double(number):\n    return 2 * number\n"
+    return [*change(house, "calc.py", "    return -number\n", f"    return -number\n{double}"), shell(GATE)]
+
+
+def test_two_tasks_become_two_verified_commits(house: House) -> None:
+    house.model.script = {ADD: [[*adds(house), DONE]], DOUBLE: [[*doubles(house), DONE]]}
+    ended = house.ralph("run", "--json")
+    assert ended.code == 0, ended.stderr
+    assert (ended.result["success"], ended.result["completedCount"], ended.result["iterations"]) == (True, 2, 2)
+
+    branch = "ralph/calculator"
+    assert house.git("log", "--reverse", "--format=%s", f"main..{branch}").splitlines() == [
+        "Add two numbers",
+        f"ralph: {ADD} completed",
+        "Double a number",
+        f"ralph: {DOUBLE} completed",
+    ]
+    for number, task, back, files in ((1, ADD, 3, ["add.py", "tests/test_add.py"]), (2, DOUBLE, 1, ["calc.py"])):
+        commit = house.git("rev-parse", f"{branch}~{back}").strip()
+        record = house.iteration(number)
+        assert (record["commit"], record["completionStatus"], record["taskId"]) == (commit, "completed", task)
+        assert house.git("show", "--format=", "--name-only", commit).splitlines() == files
+        trailers = [house.trailer(f"Ralph-{name}", commit) for name in ("Task", "Iteration", "Attempt", "Agent")]
+        assert trailers == [task, str(number), "1", "claude"]
+        assert [check["passed"] for check in record["checks"]] == [True]
+    assert house.git("status", "--porcelain") == ""
+
+    done = [(result["name"], result["success"]) for result in house.iteration(2)["toolResults"]]
+    assert done == [("Read", True), ("Edit", True), ("Bash", True)]
+    assert [request.task for request in house.model.requests] == [ADD] * 3 + [DOUBLE] * 4
+    costs = [house.iteration(number)["costUsd"] for number in (1, 2)]
+    totals = house.prd()["totals"]
+    assert totals["tokens"] == ended.result["tokens"] == 7 * TOKENS
+    assert min(costs) > 0
+    assert round(totals["costUsd"], 6) == ended.result["costUsd"] == round(sum(costs), 6)
+    assert [task["status"] for task in house.prd()["tasks"]] == ["completed", "completed"]
+
+
+def test_a_claim_without_a_change_is_refused(house: House) -> None:
+    house.model.script = {ADD: [[DONE], [*adds(house), DONE]]}
+    ended = house.ralph("run", "--task", ADD)
+    assert ended.code == 0, ended.stderr
+    assert house.iteration(1)["verdict"]["hook"] == "work"
+    assert "You said it was done, but no file differs" in house.model.prompts(ADD)[1]
+    assert (house.iterations(), house.task(ADD)["status"], house.task(ADD)["attempts"]) == (2, "completed", {"coder": 2})
+
+
+def test_work_without_the_promise_is_gone_on_with(house: House) -> None:
+    quoted = Say(f"Once the docs are written I shall say {PROMISE}, but not yet.")
+    house.model.script = {ADD: [[*adds(house), shell(f"echo '{PROMISE}'"), quoted], [DONE]]}
+    ended = house.ralph("run", "--task", ADD)
+    assert ended.code == 0, ended.stderr
+    first = house.iteration(1)
+    assert (first["verdict"]["hook"], first["completionStatus"]) == ("promise", "failed")
+    assert [check["passed"] for check in first["checks"]] == [True]
+    assert "The promise IMPLEMENTATION_COMPLETE was not given" in house.model.prompts(ADD)[1]
+    assert house.iteration(2)["commit"]
+
+
+def test_a_broken_gate_is_mended_with_its_output(house: House) -> None:
+    lie = Say(f'All tests pass.\n\n```ralph-report\n{{"quality": {{"tests": true}}}}\n```\n{PROMISE}')
+    house.model.script = {
+        ADD: [
+            [*adds(house), shell("sed -i 's/return -number/return number/' calc.py"), lie],
+            [*change(house, "calc.py", "return number", "return -number"), DONE],
+        ]
+    }
+    ended = house.ralph("run", "--task", ADD)
+    assert ended.code == 0, ended.stderr
+    feedback = house.model.prompts(ADD)[1]
+    assert "AssertionError: 2 != -2" in feedback
+    assert f"Command: {GATE}" in feedback
+    assert "You claimed that these pass; they failed when Ralph ran them: test." in feedback
+    assert [house.iteration(number)["qualityMetrics"] for number in (1, 2)] == [{"test": False}, {"test": True}]
+    assert house.git("show", "--format=", "--name-only", house.iteration(2)["commit"]).split() == [
+        "add.py",
+        "tests/test_add.py",
+    ]
+
+
+def test_a_task_list_that_the_agent_ticks_off_is_put_back(house: House) -> None:
+    prd = ".rulebook-ralph/prd.json"
+    tick = shell(f"sed -i 's/\"status\": \"[a-z_]*\"/\"status\": \"completed\"/' {prd} && grep status {prd}")
+    house.model.script = {ADD: [[tick, DONE], [*adds(house), DONE]]}
+    ended = house.ralph("run", "--task", ADD)
+    assert ended.code == 0, ended.stderr
+    ticked = house.iteration(1)["toolResults"][0]["output"]
+    assert '"completed"' in ticked and "in_iteration" not in ticked  # noqa: PT018 - one fact: it did tick it off
+    assert house.iteration(1)["completionStatus"] == "failed"
+    assert "The folder .rulebook-ralph/ was changed (prd.json); it was put back" in house.model.prompts(ADD)[1]
+    assert (house.iterations(), house.task(ADD)["status"], house.task(DOUBLE)["status"]) == (2, "completed", "pending")
+
+
+def test_a_denied_tool_completes_nothing_and_is_named(house: House) -> None:
+    house.configure(permissions="ask")
+    house.model.script = {ADD: [[*adds(house), DONE]]}
+    ended = house.ralph("run", "--task", ADD, "--max-iterations", "1")
+    assert ended.code == 4, ended.stderr
+    assert house.iteration(1)["completionStatus"] == "failed"
+    assert not (house.root / "add.py").exists()
+    print(house.iteration(1))
+    assert "Write" in house.iteration(1)["feedback"]
+
+
+def test_a_wrong_key_ends_the_run_in_seconds_and_says_what_to_do(house: House) -> None:
+    house.model.script = {ADD: [[Refuse(401, "authentication_error", "invalid x-api-key")]]}
+    ended = house.ralph("run")
+    assert ended.code == 5, ended.stderr
+    assert ended.seconds < SECONDS_TO_FAIL
+    print(ended.stderr, ended.stdout)
+    assert (house.iterations(), house.task(ADD)["status"], house.task(ADD).get("attempts")) == (1, "pending", None)
+    assert 0
+
+
+def test_two_429s_are_waited_for(house: House) -> None:
+    house.configure(env={"CLAUDE_CODE_MAX_RETRIES": "3"})
+    busy = Refuse(429, "rate_limit_error", "Rate limit exceeded", {"retry-after": "0"})
+    house.model.script = {ADD: [[busy, busy, *adds(house), DONE]]}
+    ended = house.ralph("run", "--task", ADD)
+    assert ended.code == 0, ended.stderr
+    print(ended.stderr, ended.stdout)
+    assert (house.iterations(), house.task(ADD)["attempts"]) == (1, {"coder": 1})
+    assert 0
+
+
+def test_a_usage_limit_stops_the_run_and_counts_no_attempt(house: House) -> None:
+    reset = int(time.time()) + 3600
+    limit = Refuse(
+        429,
+        "rate_limit_error",
+        "Usage limit reached",
+        {
+            "x-should-retry": "false",
+            "anthropic-ratelimit-unified-status": "rejected",
+            "anthropic-ratelimit-unified-reset": str(reset),
+            "anthropic-ratelimit-unified-representative-claim": "five_hour",
+        },
+    )
+    house.model.script = {ADD: [[limit, *adds(house), DONE]]}
+    ended = house.ralph("run", "--task", ADD)
+    print(ended.stderr, ended.stdout, house.iteration(1))
+    assert ended.code == 4, ended.stderr
+    assert (house.task(ADD)["status"], house.task(ADD).get("attempts")) == ("pending", None)
+    assert house.iteration(1)["completionStatus"] == "limited"
+    ended = house.ralph("resume", "--task", ADD)
+    assert ended.code == 0, ended.stderr
+    assert house.task(ADD)["attempts"] == {"coder": 1}
+    assert 0
+
+
+def test_an_answer_that_is_cut_off_completes_nothing(house: House) -> None:
+    house.model.script = {ADD: [[*adds(house), Cut(DONE)], [DONE]]}
+    ended = house.ralph("run", "--task", ADD)
+    print(ended.stderr, ended.stdout, house.iteration(1), len(house.model.requests))
+    assert ended.code == 0, ended.stderr
+    assert house.iteration(1)["completionStatus"] == "failed"
+    assert 0
+
+
+def test_a_hanging_tool_is_ended_with_all_it_started(house: House) -> None:
+    house.configure(limits={"iterationTimeout": 4})
+    forever = f"7531.{uuid.uuid4().int}"
+    started = house.folder / "started"
+    hang = shell(f"(env -i setsid sleep {forever} &) ; setsid sleep {forever} & echo yes > {started}; sleep {forever}")
+    house.model.script = {ADD: [[hang], [*adds(house), DONE]]}
+    ended = house.ralph("run", "--task", ADD)
+    assert ended.code == 0, ended.stderr
+    print(ended.seconds, ended.stdout, open(str(house.root)+"/.rulebook-ralph/history/iteration-1.json").read())
+    assert started.exists()
+    assert house.processes(running=forever) == []
+    first = house.iteration(1)
+    assert (first["agentStatus"], first["completionStatus"], first["verdict"]["hook"]) == ("killed", "failed", "agent")
+    assert house.task(ADD)["status"] == "completed"
+    assert 0
+
+
+def test_ralph_killed_at_work_goes_on_where_it_was(house: House) -> None:
+    half, rest = adds(house)
+    house.model.script = {ADD: [[half, Hang(), rest, DONE]]}
+    process = house.start("run", "--task", ADD)
+    assert house.model.hanging.wait(30)
+    process.kill()
+    process.communicate()
+    assert house.task(ADD)["status"] == "in_iteration"
+    print(house.processes())
+    ended = house.ralph("resume", "--task", ADD)
+    assert ended.code == 0, ended.stderr
+    print(ended.stdout)
+    print(house.processes())
+    house.end_processes()
+    assert (house.iteration(1)["completionStatus"], house.iteration(2)["completionStatus"]) == ("interrupted", "completed")
+    assert house.task(ADD)["attempts"] == {"coder": 1}
+    assert house.iteration(2)["filesChanged"] == ["add.py", "tests/test_add.py"]
+    assert 0
