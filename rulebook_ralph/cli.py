@@ -21,8 +21,8 @@ from rulebook_ralph.clock import Clock
 from rulebook_ralph.errors import ExitCode, RalphError
 
 COMMANDS: dict[str, str] = {
-    "demo": "See it work: a small project, a scripted agent, no key, no network",
-    "init": "Turn a task folder into .rulebook-ralph/ and find the project's gates",
+    "demo": "See it work: small project, scripted agent, no key, no network",
+    "init": "Turn a task folder into .rulebook-ralph/, find the gates",
     "run": "Work on the tasks until all is proven done or a limit ends it",
     "resume": "Go on after a stop, ^C or a crash",
     "status": "Where the tasks stand",

@@ -13,6 +13,16 @@ from rulebook_ralph.core.evidence import AgentFault, ErrorKind
 
 _BY_SUBTYPE: dict[str, ErrorKind] = {"error_max_turns": "max-turns", "error_max_budget_usd": "max-budget"}
 
+_BY_CAUSE: dict[str, ErrorKind] = {
+    "usage_limit_reached": "usage-limit",
+    "connection_failed": "network",
+    "stream_idle_timeout": "network",
+    "no_response": "network",
+    "invalid_credential_header": "authentication",
+    "message_over_context_limit": "context-too-long",
+}
+"""claude's typed `api_error`, which knows more than the code: a lost connection has the code `server_error`."""
+
 _BY_CODE: dict[str, ErrorKind] = {
     "billing_error": "billing",
     "authentication_failed": "authentication",
@@ -37,6 +47,8 @@ _BY_STATUS: dict[int, ErrorKind] = {
     429: "rate-limit",
     529: "overloaded",
 }
+
+_LOG_IN = "; set a valid ANTHROPIC_API_KEY, or log in: start claude and type /login"
 
 _USAGE_LIMIT = re.compile(
     r"hit your (?:[\w-]+ ){0,3}limit|usage limit reached|(?:session|weekly|5-hour|opus|sonnet) limit reached",
@@ -71,7 +83,10 @@ def result_fault(event: dict[str, Any], *, code: str, limit: "RejectedLimit | No
     if kind == "rate-limit" and limit:
         kind = "usage-limit"
     resets_at = _stated_reset(message) or (limit.resets_at if limit else None)
-    return fault(kind, message or f"claude ended with {text(event.get('subtype')) or 'an error'}", resets_at=resets_at)
+    message = message or f"claude ended with {text(event.get('subtype')) or 'an error'}"
+    if kind == "authentication":
+        message += _LOG_IN
+    return fault(kind, message, resets_at=resets_at)
 
 
 def retry_fault(event: dict[str, Any]) -> AgentFault:
@@ -113,7 +128,8 @@ def _kind(event: dict[str, Any], message: str, code: str) -> ErrorKind:
     if by_subtype:
         return by_subtype
     plain = message.replace("\u2019", "'")
-    by_field = _BY_CODE.get(code) or _of_status(event.get("api_error_status"))
+    by_field = _BY_CAUSE.get(text(event.get("api_error"))) or _BY_CODE.get(code)
+    by_field = by_field or _of_status(event.get("api_error_status"))
     by_field = by_field or _BY_CODE.get(text(event.get("api_error_type")))
     if by_field == "rate-limit" and _USAGE_LIMIT.search(plain):
         return "usage-limit"

@@ -91,15 +91,18 @@ class Candidate:
         return f"after the commit hooks changed files, these gates failed: {', '.join(red)}" if red else None
 
 
+def subject(task: Task) -> str:
+    """The first line of a task's commit."""
+    title = " ".join(task.title.split()) or task.id
+    return title if len(title) <= _SUBJECT_LENGTH else title[: _SUBJECT_LENGTH - 1].rstrip() + "…"
+
+
 def commit_message(task: Task, assignment: Assignment, parsed: ParsedIteration) -> str:
     """The task's title, the agent's summary, and the trailers by which the commit is recognised."""
-    title = " ".join(task.title.split()) or task.id
-    subject = title if len(title) <= _SUBJECT_LENGTH else title[: _SUBJECT_LENGTH - 1].rstrip() + "…"
-    summary = " ".join(parsed.summary.split())
     trailers = (
         f"Ralph-Task: {task.id}\n"
         f"Ralph-Iteration: {assignment.number}\n"
         f"Ralph-Attempt: {assignment.attempt}\n"
         f"Ralph-Agent: {assignment.environment.get('RALPH_AGENT', 'unknown')}\n"
     )
-    return "\n\n".join(part for part in (subject, summary, trailers) if part)
+    return "\n\n".join(part for part in (subject(task), " ".join(parsed.summary.split()), trailers) if part)

@@ -46,6 +46,7 @@ class Assignment:
     steps: tuple[VerificationStep, ...]
     excused: frozenset[str]
     trust_agent: bool
+    run_limited: bool
     limits: AgentLimits
     environment: Mapping[str, str]
     output_file: Path
@@ -92,7 +93,7 @@ def attempt(assignment: Assignment, tools: Tools) -> Outcome:
     result = _execute(assignment, tools)
 
     restored = tools.guarded.restore()
-    told = (*_told_of_git(restored.changed), *tools.restore_state())
+    told = (*_told_of_git(restored, tools.report), *tools.restore_state())
     tree = workspace.capture(assignment.opening)
     changes = workspace.changes(assignment.opening.tree, tree)
     parsed = parser.parse(result)
@@ -107,6 +108,7 @@ def attempt(assignment: Assignment, tools: Tools) -> Outcome:
         steps=assignment.steps,
         excused=assignment.excused,
         trust_agent=assignment.trust_agent,
+        run_limited=assignment.run_limited,
         told=told,
         run_gates=candidate.gates,
         try_commit=candidate.commit,
@@ -161,10 +163,12 @@ def _cleaned(value: object, redactor: Redactor) -> object:
     return value
 
 
-def _told_of_git(changed: tuple[str, ...]) -> tuple[str, ...]:
-    if not changed:
+def _told_of_git(restored: guard.Restored, report: Report) -> tuple[str, ...]:
+    if not restored.others:
         return ()
-    return (f"You changed git's own files ({some(changed, 10)}); they were put back. Only the files you leave count.",)
+    names = some(list(restored.others), 10)
+    report(events.Notice("warning", f"changed in the git folder while the agent worked, and put back: {names}"))
+    return (f"You changed git's own files ({names}); they were put back. Only the files you leave count.",)
 
 
 def _save(assignment: Assignment, tools: Tools, tree: str, tips: tuple[str, ...]) -> str:

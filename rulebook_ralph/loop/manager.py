@@ -78,6 +78,7 @@ class Manager:
         self._touched: dict[str, str | None] = {}
         self._reopen: set[str] = set()
         self._excused: frozenset[str] = frozenset()
+        self._opening: Opening | None = None
 
     def run(self) -> events.RunEnded:
         """Work until nothing is left or a limit ends it; always leaves a resumable state. Raises RalphError."""
@@ -114,11 +115,13 @@ class Manager:
             clock=self._clock,
             notice=self._notice,
         )
-        left = recovery.Recovery(project, self._workspace, self._settler, self._ready.who, self._clock).recover()
+        left = recovery.Recovery(
+            project, self._workspace, self._settler, self._ready.who, self._clock, self._notice
+        ).recover()
         if left or after_death:
             self._settler.reset_user_index()
-        self._settler.kept_tree = recovery.kept_tree(project, self._workspace)
-        if self._settler.kept_tree is None:
+        self._settler.kept = recovery.kept_work(project, self._workspace)
+        if self._settler.kept is None:
             preflight.require_unmodified(project)
         if check_out_branch(project.repository, self._settler.branch):
             self._notice("info", f"created branch {self._settler.branch}; all commits of this run go there")
@@ -155,9 +158,9 @@ class Manager:
         """The gates that are red before any agent worked; run once on the base, unless kept work stands in the tree."""
         if not self._steps() or self._pickable() is None:
             return frozenset()
-        if self._settler.kept_tree is not None:
+        if self._settler.kept is not None:
             return self._settler.red_on_base_of_last()
-        opening = self._workspace.open()
+        self._opening = opening = self._workspace.open()
         try:
             results = self._run_gates(self._steps(), on_base=True)
         except gates.Cancelled:
@@ -185,13 +188,21 @@ class Manager:
         return policy.limit_reached(self._project.config.limits, self._tally, max_iterations=self._max_iterations)
 
     def _pickable(self) -> Task | None:
-        return selection.next_task(self._settler.prd, only=self._options.only, reopen=self._reopen)
+        """The next task; first the one whose unfinished work stands in the tree."""
+        prd, only = self._settler.prd, self._options.only
+        kept = self._settler.kept
+        if kept is not None and (not only or kept.task_id in only):
+            begun = selection.next_task(prd, only=(kept.task_id,))
+            if begun is not None:
+                return begun
+        return selection.next_task(prd, only=only, reopen=self._reopen)
 
     def _pick(self) -> Task:
         task = self._pickable()
         if task is None:
             raise AssertionError("a stop was to be found before a pick")
         self._reopen.discard(task.id)
+        self._settler.put_away_work_of_others(task.id)
         return task
 
     def _open(self, task: Task) -> Opened:
@@ -199,7 +210,8 @@ class Manager:
         number, at = self._settler.take_number(), self._clock.iso()
         task = settling.opened(task, stage=STAGE, number=number, at=at)
         attempt_number = task.attempts.get(STAGE, 0) + 1
-        opening = self._workspace.open(self._settler.kept_tree)
+        kept = self._settler.kept
+        self._opening = opening = self._workspace.open(kept.tree if kept else None, after=self._opening)
         guarded = guard.remember(self._project.repository)
         prd = self._settler.prd.replacing(task)
         text = brief.render(self._situation(prd, task, attempt_number))
@@ -276,7 +288,7 @@ class Manager:
         )
 
     def _assignment(self, task: Task, number: int, attempt_number: int, prompt: str, opening: Opening) -> Assignment:
-        limits = self._project.config.limits
+        wall_time, run_limited = self._time_left(task)
         promise = policy.ROLE_PROMISE[STAGE]
         marks = {
             "RALPH_TASK": task.id,
@@ -298,19 +310,21 @@ class Manager:
             steps=self._steps(),
             excused=self._excused,
             trust_agent=self._options.trust_agent,
-            limits=AgentLimits(wall_time=self._time_left(task), idle_time=limits.idle_timeout),
+            run_limited=run_limited,
+            limits=AgentLimits(wall_time=wall_time, idle_time=self._project.config.limits.idle_timeout),
             environment={**self._project.environment, **marks},
             output_file=leftovers.output_file(self._project, number),
             seconds=self._clock.seconds(),
         )
 
-    def _time_left(self, task: Task) -> float:
-        """How long the agent may take, in seconds: the tightest of the limits of an iteration, the task and the run."""
+    def _time_left(self, task: Task) -> tuple[float, bool]:
+        """How long the agent may take, in seconds, and whether it is the run's limit that says so."""
         limits = self._project.config.limits
-        left = [limits.iteration_timeout, limits.max_wall_time - self._spent.get(task.id, 0.0)]
-        if limits.max_run_wall_time is not None:
-            left.append(limits.max_run_wall_time - (self._clock.monotonic() - self._started))
-        return max(1.0, min(left))
+        own = min(limits.iteration_timeout, limits.max_wall_time - self._spent.get(task.id, 0.0))
+        if limits.max_run_wall_time is None:
+            return max(1.0, own), False
+        of_run = limits.max_run_wall_time - (self._clock.monotonic() - self._started)
+        return max(1.0, min(own, of_run)), of_run <= own
 
     def _tools(self, opened: Opened) -> Tools:
         return Tools(

@@ -43,6 +43,9 @@ class AgentEnd:
         result = evidence.result
         if result.killed_by == "interrupted":
             return Verdict(action="stop", reason="interrupted", stop_reason="interrupted", counts=False)
+        if result.killed_by == "wall-time" and evidence.run_limited:
+            reason = "the run's time limit ended the agent"
+            return Verdict(action="stop", reason=reason, stop_reason="max-wall-time", counts=False)
         if result.killed_by is not None:
             what = "took longer than" if result.killed_by == "wall-time" else "printed nothing for"
             reason = f"the agent {what} the limit and was ended by Ralph"

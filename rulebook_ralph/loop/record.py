@@ -85,6 +85,7 @@ def settled(record: Iteration, settlement: Settlement) -> Iteration:
         completion_status=settlement.completion_status,
         feedback=settlement.feedback[:_MAX_TEXT],
         tasks_completed=(record.task_id,) if completes else (),
+        commit=record.commit if completes else None,
         failed_count=int(settlement.completion_status in ("failed", "blocked")),
     )
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from rulebook_ralph.clock import Clock
+from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Iteration, Verdict
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import leftovers
 from rulebook_ralph.loop.project import Project
-from rulebook_ralph.loop.settler import Notice, Settler
+from rulebook_ralph.loop.settler import Kept, Notice, Settler
 from rulebook_ralph.state import disk, history
 from rulebook_ralph.workspace import commits
-from rulebook_ralph.workspace.repository import within_state
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
 
 _INTERRUPTED = Verdict(
@@ -73,6 +73,7 @@ class Recovery:
     settler: Settler
     who: commits.Identity
     clock: Clock
+    notice: Notice
 
     def recover(self) -> bool:
         """Settle every iteration that a dead run left open, oldest first; whether there was any."""
@@ -85,12 +86,24 @@ class Recovery:
                 opening = Opening(record.base_commit, tree, self.workspace.open().untracked, {})
             else:
                 opening = saved.opening
-                saved.guarded.restore()
+                if record.phase == "executing":
+                    self._restore_git(saved, record.iteration_number)
             if record.phase == "executing":
                 record = self._interrupted(record, opening)  # noqa: PLW2901 - the same iteration, one phase on
                 history.update(self.project.folder, record)
             self._settle(record, opening)
         return found
+
+    def _restore_git(self, saved: leftovers.Leftovers, number: int) -> None:
+        """Put git's own files back, of the refs only the branch of the run: a person may have used git since."""
+        others = saved.guarded.restore(refs=[f"refs/heads/{self.settler.branch}"]).others
+        folder = self.project.repository.private / "held" / f"iteration-{number}" / "git"
+        for name, content in others.items():
+            if content is not None:
+                disk.make_folder((folder / name).parent)
+                disk.replace_file(folder / name, content)
+        if others:
+            self.notice("warning", f"put back in the git folder after the dead run: {some(others)} (kept in {folder})")
 
     def _settle(self, judged: Iteration, opening: Opening) -> None:
         """Carry out the verdict. A tree that somebody changed since is not rolled back: the work is in its snapshot."""
@@ -128,8 +141,8 @@ class Recovery:
         )
 
 
-def kept_tree(project: Project, workspace: Workspace) -> str | None:
-    """The tree of unfinished work that the last iteration left and that still stands as it was, or None."""
+def kept_work(project: Project, workspace: Workspace) -> Kept | None:
+    """The unfinished work that the last iteration left and that still stands as it was, or None."""
     numbers = history.numbers(project.folder)
     if not numbers:
         return None
@@ -142,6 +155,5 @@ def kept_tree(project: Project, workspace: Workspace) -> str | None:
     if not project.repository.tree_exists(last.tree):
         return None
     opening = workspace.open(last.tree)
-    changes = workspace.changes(workspace.capture(opening), last.tree)
-    unfinished = workspace.changes(opening.tree, last.tree)
-    return last.tree if unfinished and not any(not within_state(change.path) for change in changes) else None
+    stands = not workspace.changes(workspace.capture(opening), last.tree)
+    return Kept(last.task_id, last.tree) if stands and workspace.changes(opening.tree, last.tree) else None

@@ -4,7 +4,7 @@ Each step of settling is recognised when it was done already, so that a crash an
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rulebook_ralph.clock import Clock
@@ -14,6 +14,7 @@ from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import Prd, Task
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import leftovers, record
+from rulebook_ralph.loop.candidate import subject
 from rulebook_ralph.loop.preflight import Ready
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.state import codec, disk, guard, history, progress, store
@@ -26,6 +27,14 @@ from rulebook_ralph.workspace.user_index import UserIndex
 Notice = Callable[[str, str], None]
 RECENT_COMMITS = 20
 MAX_PROGRESS_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Unfinished work of a task that stands in the tree: the tree with it."""
+
+    task_id: str
+    tree: str
 
 
 class Settler:
@@ -55,7 +64,7 @@ class Settler:
         self._commits: tuple[str, tuple[str, ...]] = ("", ())
         self._index = UserIndex(project.repository, workspace)
         self.prd = prd
-        self.kept_tree: str | None = None
+        self.kept: Kept | None = None
         self.hooks_folder = project.repository.hooks_folder()
         self._reference = commits.state_reference(prd.project)
         taken = history.numbers(project.folder)
@@ -117,17 +126,18 @@ class Settler:
     # Write order, step 1
 
     def open(self, opened: Iteration, prd: Prd, opening: Opening, git_files: git_guard.Guard) -> None:
-        """The iteration file, prd.json; then what the agent must leave alone is remembered, also against a crash."""
+        """What the agent must leave alone is remembered, also against a crash; then the iteration file, prd.json."""
         folder = self._project.folder
         if self._saved is None:
             self._save_state()
+        name = f"history/iteration-{opened.iteration_number}.json"
+        before = guard.remember(folder)
+        state = {**before.contents, name: codec.encode_iteration(opened), "prd.json": codec.encode_prd(prd)}
+        leftovers.save(self._project, opened.iteration_number, opening, git_files, state)
         history.create(folder, opened)
         self._write_prd(prd)
-        name = f"history/iteration-{opened.iteration_number}.json"
         self._unsaved |= {"progress.txt", "config.yaml", name}
         self._guard = guard.remember(folder)
-        state = {**self._guard.contents, name: folder.iteration(opened.iteration_number).read_bytes()}
-        leftovers.save(self._project, opened.iteration_number, opening, git_files, state)
 
     def restore_state(self, number: int) -> tuple[str, ...]:
         """Put back what was changed in the state folder while the agent lived; the other version is kept aside."""
@@ -186,7 +196,7 @@ class Settler:
         """Step 3, safe to repeat: the code commit or rollback, prd.json, progress, the record, the state commit."""
         if settlement.trigger == "complete":
             settlement = self._land(judged, settlement)
-        self.kept_tree = self._kept(judged, settlement, opening)
+        self.kept = self._kept(judged, settlement, opening)
         at = self._clock.iso()
         self._write_prd(settling.settled(self.prd, judged, settlement, at=at))
         final = record.settled(judged, settlement)
@@ -214,17 +224,25 @@ class Settler:
         else:
             self._index.publish(self._workspace.index)
             self._workspace.remember_commit(commit, judged.tree or "")
-            self._committed(commit, " ".join(self.prd.task(judged.task_id).title.split())[:72])
+            self._committed(commit, subject(self.prd.task(judged.task_id)))
         return settlement
 
-    def _kept(self, judged: Iteration, settlement: policy.Settlement, opening: Opening) -> str | None:
-        """The tree of unfinished work that stays for the next attempt; a rollback leaves none."""
+    def _kept(self, judged: Iteration, settlement: policy.Settlement, opening: Opening) -> Kept | None:
+        """The unfinished work that stays for the next attempt; a rollback leaves none."""
         if settlement.trigger == "complete" or judged.tree is None or judged.tree == opening.tree:
             return None
         if not settlement.rollback:
-            return judged.tree
+            return Kept(judged.task_id, judged.tree)
         self._workspace.restore(opening, judged.tree)
         return None
+
+    def put_away_work_of_others(self, task_id: str) -> None:
+        """Before another task is worked on, unfinished work leaves the tree; it stays in its snapshot."""
+        if self.kept is None or self.kept.task_id == task_id:
+            return
+        self._workspace.restore(self._workspace.open(self.kept.tree), self.kept.tree)
+        self._notice("info", f"the unfinished work at {self.kept.task_id} left the tree; its snapshots keep it")
+        self.kept = None
 
     def commit_state(self, message: str) -> None:
         """Commit the state folder on the branch, on its own; nothing where nothing changed or it is not wanted."""
@@ -243,7 +261,7 @@ class Settler:
         self._saved, self._unsaved = made.commit, set()
         self._index.publish(made.index)
         self._committed(made.commit, message)
-        if self.kept_tree is None:
+        if self.kept is None:
             self._workspace.take_index(made.index, made.commit)
 
     def reset_user_index(self) -> None:
@@ -272,7 +290,7 @@ class Settler:
         addition = progress.closing(text) + progress.entry(
             final,
             gates=[f"{check.step} {'passed' if check.passed else 'failed'}" for check in final.checks],
-            reason="" if settlement.trigger == "complete" else (final.verdict.reason if final.verdict else ""),
+            reason=_reason(final, settlement),
             learnings=final.parsed.learnings if final.parsed else (),
             summary=final.parsed.summary if final.parsed and settlement.trigger == "complete" else "",
         )
@@ -300,7 +318,7 @@ class Settler:
 
 def last_feedback(project: Project, task: Task) -> str:
     """What the history says the task's last attempt must be told; empty for a task that starts anew."""
-    if task.settled_iteration is None or task.status == "blocked":
+    if task.settled_iteration is None:
         return ""
     try:
         return history.read(project.folder, task.settled_iteration).feedback
@@ -331,6 +349,13 @@ def keep_aside(project: Project, number: int, restored: tuple[guard.Restored, ..
             disk.make_folder(target.parent)
             disk.replace_file(target, item.other)
     return folder
+
+
+def _reason(final: Iteration, settlement: policy.Settlement) -> str:
+    if settlement.trigger == "complete":
+        return ""
+    told = final.verdict.reason if final.verdict and final.verdict.action != "complete" else settlement.feedback
+    return settlement.blocked_reason or told
 
 
 def _content(path: Path) -> bytes | None:

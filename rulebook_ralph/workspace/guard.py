@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,9 +50,11 @@ Files = dict[str, tuple[bytes, int]]
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What had been changed, as paths in the git folder, and the commits that an agent made refs point to."""
+    """What had been changed, as paths in the git folder with what stood there (None: nothing), and the commits that
+    an agent made refs point to.
+    """
 
-    changed: tuple[str, ...]
+    others: dict[str, bytes | None]
     new_tips: tuple[str, ...]
 
 
@@ -67,23 +69,32 @@ class Guard:
         """The guard as bytes, so that it outlives a crash."""
         return msgspec.msgpack.encode({os.fsencode(path): content for path, content in self.files.items()})
 
-    def restore(self) -> Restored:
-        """Put everything back as it was."""
+    def restore(self, *, refs: Collection[str] | None = None) -> Restored:
+        """Put everything back as it was; of the refs only those named (`refs/heads/x`), where some are."""
         now = _read(self.repository)
         changed = [path for path in now.keys() | self.files.keys() if now.get(path) != self.files.get(path)]
+        if refs is not None:
+            changed = [path for path in changed if "/refs/" not in path or path.endswith(tuple(f"/{r}" for r in refs))]
         tips = _tips(now, changed) - _tips(self.files, self.files)
         for path in changed:
             if path in self.files:
                 _write(Path(path), self.files[path])
             else:
                 _remove(Path(path))
+        for name in _PER_TREE_FOLDERS:  # git takes an empty one for an unfinished rebase
+            with suppress(OSError):
+                (self.repository.git_folder / name).rmdir()
         shared = self.repository.common_folder
         _unpack_free(shared, _packed(now.get(f"{shared}/packed-refs")))
         folders = (self.repository.git_folder, self.repository.common_folder)
         for name, folder in itertools.product(_LOCKS, folders):
             (folder / name).unlink(missing_ok=True)
-        told = sorted(_relative(Path(path), folders) for path in changed if not path.endswith("/index"))
-        return Restored(tuple(told), tuple(sorted(tips)))
+        others = {
+            _relative(Path(path), folders): now[path][0] if path in now else None
+            for path in sorted(changed)
+            if not path.endswith("/index")
+        }
+        return Restored(others, tuple(sorted(tips)))
 
 
 def remember(repository: Repository) -> Guard:
@@ -156,7 +167,7 @@ def _guarded_paths(repository: Repository) -> Iterator[str]:
     yield from (f"{shared}/{name}" for name in _SHARED)
     free = {f"{shared}/{name}" for name in _FREE_REFS}
     for folder in [*(f"{own}/{name}" for name in _PER_TREE_FOLDERS), *(f"{shared}/{name}" for name in _SHARED_FOLDERS)]:
-        if os.path.islink(folder):
+        if Path(folder).is_symlink():
             yield folder
         else:
             yield from _below(folder, free)

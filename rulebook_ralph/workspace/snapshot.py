@@ -18,6 +18,7 @@ from rulebook_ralph.workspace.ignore_rules import ignore_files, ignored_by
 from rulebook_ralph.workspace.repository import Repository, within_state
 
 _GITLINK = "160000"
+_MOST_NAMED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,8 @@ class Opening:
 class Workspace:
     """Captures and restores trees of one repository.
 
-    Between two agents of one run nothing is asked of git that is known from the first: a person who changes files
-    meanwhile is treated like one who does while an agent works.
+    Between two agents of one run nothing is asked of git that is known from the first: files that a person makes
+    meanwhile count like those made while an agent works.
     """
 
     def __init__(self, repository: Repository) -> None:
@@ -52,23 +53,22 @@ class Workspace:
         self._index_digest = b""
         self._index_holds = ""
         self._trees: dict[str, str] = {}
-        self._last: Opening | None = None
         self._rules: dict[str, bytes] | None = None
         self._changes: tuple[tuple[str, str], tuple[Change, ...]] = (("", ""), ())
 
-    def open(self, kept_tree: str | None = None) -> Opening:
-        """Remember the tree before an agent works. `kept_tree` is the tree of earlier attempts' work that stands in it:
-        files of it are no untracked files of a person's.
+    def open(self, kept_tree: str | None = None, *, after: Opening | None = None) -> Opening:
+        """Remember the tree before an agent works.
+
+        `kept_tree` is the tree of earlier attempts' work that stands in it: files of it are no untracked files of a
+        person's. `after` is the opening of the iteration just settled; what it knew is not asked again.
         """
         commit = self.repository.head()
-        last = self._last
         self._load(kept_tree or commit)
-        if kept_tree is not None and (last is None or last.commit != commit):
+        if kept_tree is not None and (after is None or after.commit != commit):
             self._take_state_of(commit)
-        untracked = last.untracked if last is not None else self._untracked()
-        rules = self._rules if self._rules is not None else ignore_files(self.repository, self.index)
-        self._last = Opening(commit, self.tree_of(commit), untracked, rules)
-        return self._last
+        if after is None or self._rules is None:
+            return Opening(commit, self.tree_of(commit), self._untracked(), ignore_files(self.repository, self.index))
+        return Opening(commit, self.tree_of(commit), after.untracked, self._rules)
 
     def capture(self, opening: Opening) -> str:
         """The tree as it stands now, without what was untracked or ignored at opening and without the state folder."""
@@ -175,9 +175,13 @@ class Workspace:
         self._index_digest = _digest(self.index)
 
     def _untracked(self) -> frozenset[str]:
-        output = self._git("ls-files", "-o", "--exclude-standard", "-z", "--directory", "--no-empty-directory")
-        names = (os.fsdecode(name).rstrip("/") for name in output.split(b"\0") if name)
-        return frozenset(name for name in names if not within_state(name))
+        """Untracked paths; where they are very many, the folders that hold nothing else."""
+        listing = ("ls-files", "-o", "--exclude-standard", "-z")
+        names = self._git(*listing).split(b"\0")
+        if len(names) > _MOST_NAMED:
+            names = self._git(*listing, "--directory", "--no-empty-directory").split(b"\0")
+        paths = (os.fsdecode(name).rstrip("/") for name in names if name)
+        return frozenset(path for path in paths if not within_state(path))
 
     def _add_all(self, opening: Opening) -> None:
         if self._rules != opening.ignore_files:
@@ -188,8 +192,8 @@ class Workspace:
         self._git("add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=paths)
 
     def _make_addable(self, opening: Opening) -> None:
-        """Mend what `git add` fails at: a repository without a commit gets a link as if it had one, for the judge to see;
-        a file that cannot be read is made readable.
+        """Mend what `git add` fails at: a repository without a commit gets a link as if it had one, for the judge to
+        see; a file that cannot be read is made readable.
         """
         for name in self._git("ls-files", "-o", "-m", "-z").split(b"\0"):
             path = os.fsdecode(name)

@@ -48,7 +48,17 @@ def namespace() -> tuple[str, ...]:
     for flags in ("-n", "-rn"):
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            command = ["unshare", flags, sys.executable, "-I", "-S", INSIDE, str(theirs.fileno()), str(PORT), "/bin/true"]
+            command = [
+                "unshare",
+                flags,
+                sys.executable,
+                "-I",
+                "-S",
+                INSIDE,
+                str(theirs.fileno()),
+                str(PORT),
+                "/bin/true",
+            ]
             tried = subprocess.run(command, capture_output=True, text=True, check=False, pass_fds=[theirs.fileno()])
         if tried.returncode == 0:
             return ("unshare", flags)
@@ -62,7 +72,7 @@ def house(tmp_path: Path, claude: Path, namespace: tuple[str, ...]) -> Iterator[
     built = House(tmp_path, claude, namespace, ScriptedModel())
     built.build()
     try:
-        built.init()
+        built.ralph("init")
         yield built
     finally:
         left = built.processes()

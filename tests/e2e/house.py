@@ -45,7 +45,6 @@ GATE = "python3 -m unittest discover -s tests"
 class Ended:
     """A command of Ralph's that has ended. `result` is what `--json` printed."""
 
-    code: int
     stdout: str
     stderr: str
     seconds: float
@@ -81,6 +80,7 @@ class House:
         self.home.mkdir()
         programs = self.folder / "bin"
         programs.mkdir()
+        (self.folder / "tmp").mkdir()
         (programs / "claude").symlink_to(self.claude)
         (programs / "python3").symlink_to(Path(sys.executable).resolve())
         for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "A calculator"]):
@@ -108,7 +108,9 @@ class House:
 
     @property
     def environment(self) -> dict[str, str]:
-        identity = {f"GIT_{who}_{what}": "e2e@ralph.invalid" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+        identity = {
+            f"GIT_{who}_{what}": "e2e@ralph.invalid" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+        }
         return {
             "HOME": str(self.home),
             "PATH": f"{self.folder / 'bin'}:/usr/bin:/bin",
@@ -118,7 +120,7 @@ class House:
             "ANTHROPIC_API_KEY": "test-key",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
+            "TMPDIR": str(self.folder / "tmp"),
             self.mark: "1",
             **identity,
         }
@@ -149,8 +151,8 @@ class House:
         self.model.listen_on(socket.socket(fileno=descriptors[0]))
         return process
 
-    def ralph(self, *arguments: str) -> Ended:
-        """Run Ralph to its end."""
+    def ralph(self, *arguments: str, code: int = 0) -> Ended:
+        """Run Ralph to its end, which is to have that exit code."""
         started = time.monotonic()
         process = self.start(*arguments)
         try:
@@ -158,11 +160,8 @@ class House:
         except subprocess.TimeoutExpired:
             process.kill()
             raise
-        return Ended(process.returncode, stdout, stderr, time.monotonic() - started)
-
-    def init(self) -> None:
-        ended = self.ralph("init", "--json")
-        assert ended.code == 0, ended.stderr
+        assert process.returncode == code, f"exit code {process.returncode}\n{stdout}\n{stderr}"
+        return Ended(stdout, stderr, time.monotonic() - started)
 
     def processes(self, *, running: str = "") -> list[str]:
         """What still runs of all that was started here, by the mark in its environment or a word of its command."""

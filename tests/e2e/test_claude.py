@@ -1,14 +1,18 @@
 """The genuine claude in the real loop: what it does well is committed; what it only says, and what goes wrong, is not."""
 
-import time
+import signal
 import uuid
+from datetime import UTC, datetime, timedelta
+
+import pytest
 
 from e2e.house import ADD, DOUBLE, GATE, House
 from e2e.scripted_model import TOKENS, Cut, Hang, Refuse, Say, Use
 
 PROMISE = "<promise>IMPLEMENTATION_COMPLETE</promise>"
 DONE = Say(f"It is done.\n\n{PROMISE}")
-SECONDS_TO_FAIL = 10.0
+LIMITED, AGENT_CANNOT_WORK = 4, 5
+SECONDS_TO_FAIL, SECONDS_TO_START, SECONDS_FOR_AN_ITERATION = 10, 30, 5
 
 ADD_TEST = (
     "import unittest\n\nfrom add import add\n\n\nclass Add(unittest.TestCase):\n"
@@ -47,7 +51,6 @@ def doubles(house: House) -> list[Use]:
 def test_two_tasks_become_two_verified_commits(house: House) -> None:
     house.model.script = {ADD: [[*adds(house), DONE]], DOUBLE: [[*doubles(house), DONE]]}
     ended = house.ralph("run", "--json")
-    assert ended.code == 0, ended.stderr
     assert (ended.result["success"], ended.result["completedCount"], ended.result["iterations"]) == (True, 2, 2)
 
     branch = "ralph/calculator"
@@ -80,18 +83,20 @@ def test_two_tasks_become_two_verified_commits(house: House) -> None:
 
 def test_a_claim_without_a_change_is_refused(house: House) -> None:
     house.model.script = {ADD: [[DONE], [*adds(house), DONE]]}
-    ended = house.ralph("run", "--task", ADD)
-    assert ended.code == 0, ended.stderr
+    house.ralph("run", "--task", ADD)
     assert house.iteration(1)["verdict"]["hook"] == "work"
     assert "You said it was done, but no file differs" in house.model.prompts(ADD)[1]
-    assert (house.iterations(), house.task(ADD)["status"], house.task(ADD)["attempts"]) == (2, "completed", {"coder": 2})
+    assert (house.iterations(), house.task(ADD)["status"], house.task(ADD)["attempts"]) == (
+        2,
+        "completed",
+        {"coder": 2},
+    )
 
 
 def test_work_without_the_promise_is_gone_on_with(house: House) -> None:
     quoted = Say(f"Once the docs are written I shall say {PROMISE}, but not yet.")
     house.model.script = {ADD: [[*adds(house), shell(f"echo '{PROMISE}'"), quoted], [DONE]]}
-    ended = house.ralph("run", "--task", ADD)
-    assert ended.code == 0, ended.stderr
+    house.ralph("run", "--task", ADD)
     first = house.iteration(1)
     assert (first["verdict"]["hook"], first["completionStatus"]) == ("promise", "failed")
     assert [check["passed"] for check in first["checks"]] == [True]
@@ -107,8 +112,7 @@ def test_a_broken_gate_is_mended_with_its_output(house: House) -> None:
             [*change(house, "calc.py", "return number", "return -number"), DONE],
         ]
     }
-    ended = house.ralph("run", "--task", ADD)
-    assert ended.code == 0, ended.stderr
+    house.ralph("run", "--task", ADD)
     feedback = house.model.prompts(ADD)[1]
     assert "AssertionError: 2 != -2" in feedback
     assert f"Command: {GATE}" in feedback
@@ -122,10 +126,9 @@ def test_a_broken_gate_is_mended_with_its_output(house: House) -> None:
 
 def test_a_task_list_that_the_agent_ticks_off_is_put_back(house: House) -> None:
     prd = ".rulebook-ralph/prd.json"
-    tick = shell(f"sed -i 's/\"status\": \"[a-z_]*\"/\"status\": \"completed\"/' {prd} && grep status {prd}")
+    tick = shell(f'sed -i \'s/"status": "[a-z_]*"/"status": "completed"/\' {prd} && grep status {prd}')
     house.model.script = {ADD: [[tick, DONE], [*adds(house), DONE]]}
-    ended = house.ralph("run", "--task", ADD)
-    assert ended.code == 0, ended.stderr
+    house.ralph("run", "--task", ADD)
     ticked = house.iteration(1)["toolResults"][0]["output"]
     assert '"completed"' in ticked and "in_iteration" not in ticked  # noqa: PT018 - one fact: it did tick it off
     assert house.iteration(1)["completionStatus"] == "failed"
@@ -133,25 +136,34 @@ def test_a_task_list_that_the_agent_ticks_off_is_put_back(house: House) -> None:
     assert (house.iterations(), house.task(ADD)["status"], house.task(DOUBLE)["status"]) == (2, "completed", "pending")
 
 
-def test_a_denied_tool_completes_nothing_and_is_named(house: House) -> None:
+def test_a_denied_tool_completes_nothing(house: House) -> None:
     house.configure(permissions="ask")
     house.model.script = {ADD: [[*adds(house), DONE]]}
-    ended = house.ralph("run", "--task", ADD, "--max-iterations", "1")
-    assert ended.code == 4, ended.stderr
+    house.ralph("run", "--task", ADD, "--max-iterations", "1", code=LIMITED)
     assert house.iteration(1)["completionStatus"] == "failed"
+    assert [(tool["name"], tool["success"]) for tool in house.iteration(1)["toolResults"]] == [("Write", False)] * 2
     assert not (house.root / "add.py").exists()
-    print(house.iteration(1))
-    assert "Write" in house.iteration(1)["feedback"]
+    assert house.task(ADD)["status"] != "completed"
+
+
+@pytest.mark.xfail(strict=True, reason="the pipeline does not look at AgentResult.permission_denials yet")
+def test_the_feedback_names_the_denied_tool_and_the_setting(house: House) -> None:
+    house.configure(permissions="ask")
+    house.model.script = {ADD: [[*adds(house), DONE]]}
+    house.ralph("run", "--task", ADD, "--max-iterations", "1", code=LIMITED)
+    feedback = house.iteration(1)["feedback"]
+    assert f"Write {house.root / 'add.py'}" in feedback
+    assert "permissions" in feedback
 
 
 def test_a_wrong_key_ends_the_run_in_seconds_and_says_what_to_do(house: House) -> None:
     house.model.script = {ADD: [[Refuse(401, "authentication_error", "invalid x-api-key")]]}
-    ended = house.ralph("run")
-    assert ended.code == 5, ended.stderr
+    ended = house.ralph("run", code=AGENT_CANNOT_WORK)
     assert ended.seconds < SECONDS_TO_FAIL
-    print(ended.stderr, ended.stdout)
+    (line,) = (line for line in ended.stdout.splitlines() if "cannot work" in line and "#1" not in line)
+    assert "(authentication): Invalid API key" in line
+    assert "ANTHROPIC_API_KEY" in line
     assert (house.iterations(), house.task(ADD)["status"], house.task(ADD).get("attempts")) == (1, "pending", None)
-    assert 0
 
 
 def test_two_429s_are_waited_for(house: House) -> None:
@@ -159,78 +171,74 @@ def test_two_429s_are_waited_for(house: House) -> None:
     busy = Refuse(429, "rate_limit_error", "Rate limit exceeded", {"retry-after": "0"})
     house.model.script = {ADD: [[busy, busy, *adds(house), DONE]]}
     ended = house.ralph("run", "--task", ADD)
-    assert ended.code == 0, ended.stderr
-    print(ended.stderr, ended.stdout)
+    assert "retry 2 of 3" in ended.stdout
     assert (house.iterations(), house.task(ADD)["attempts"]) == (1, {"coder": 1})
-    assert 0
 
 
 def test_a_usage_limit_stops_the_run_and_counts_no_attempt(house: House) -> None:
-    reset = int(time.time()) + 3600
-    limit = Refuse(
-        429,
-        "rate_limit_error",
-        "Usage limit reached",
-        {
-            "x-should-retry": "false",
-            "anthropic-ratelimit-unified-status": "rejected",
-            "anthropic-ratelimit-unified-reset": str(reset),
-            "anthropic-ratelimit-unified-representative-claim": "five_hour",
-        },
-    )
+    """Of a subscription, which claude tells with the time of its reset."""
+    house.configure(env={"ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": "test-token"})
+    reset = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    headers = {
+        "x-should-retry": "false",
+        "anthropic-ratelimit-unified-status": "rejected",
+        "anthropic-ratelimit-unified-reset": str(int(reset.timestamp())),
+        "anthropic-ratelimit-unified-representative-claim": "five_hour",
+    }
+    limit = Refuse(429, "rate_limit_error", "Usage limit reached", headers)
     house.model.script = {ADD: [[limit, *adds(house), DONE]]}
-    ended = house.ralph("run", "--task", ADD)
-    print(ended.stderr, ended.stdout, house.iteration(1))
-    assert ended.code == 4, ended.stderr
-    assert (house.task(ADD)["status"], house.task(ADD).get("attempts")) == ("pending", None)
+    house.ralph("run", "--task", ADD, code=LIMITED)
+    fault = house.iteration(1)["fault"]
+    assert (fault["kind"], fault["resetsAt"]) == ("usage-limit", reset.strftime("%Y-%m-%dT%H:%M:%SZ"))
     assert house.iteration(1)["completionStatus"] == "limited"
-    ended = house.ralph("resume", "--task", ADD)
-    assert ended.code == 0, ended.stderr
-    assert house.task(ADD)["attempts"] == {"coder": 1}
-    assert 0
+    assert (house.task(ADD)["status"], house.task(ADD).get("attempts")) == ("pending", None)
+
+    house.ralph("resume", "--task", ADD)
+    assert (house.task(ADD)["status"], house.task(ADD)["attempts"]) == ("completed", {"coder": 1})
 
 
 def test_an_answer_that_is_cut_off_completes_nothing(house: House) -> None:
     house.model.script = {ADD: [[*adds(house), Cut(DONE)], [DONE]]}
-    ended = house.ralph("run", "--task", ADD)
-    print(ended.stderr, ended.stdout, house.iteration(1), len(house.model.requests))
-    assert ended.code == 0, ended.stderr
-    assert house.iteration(1)["completionStatus"] == "failed"
-    assert 0
+    house.ralph("run", "--task", ADD)
+    first = house.iteration(1)
+    assert (first["completionStatus"], first["verdict"]["hook"], first["fault"]["kind"]) == (
+        "failed",
+        "agent",
+        "network",
+    )
+    assert first["filesChanged"] == ["add.py", "tests/test_add.py"]
+    assert house.iteration(2)["completionStatus"] == "completed"
 
 
 def test_a_hanging_tool_is_ended_with_all_it_started(house: House) -> None:
-    house.configure(limits={"iterationTimeout": 4})
-    forever = f"7531.{uuid.uuid4().int}"
-    started = house.folder / "started"
-    hang = shell(f"(env -i setsid sleep {forever} &) ; setsid sleep {forever} & echo yes > {started}; sleep {forever}")
-    house.model.script = {ADD: [[hang], [*adds(house), DONE]]}
-    ended = house.ralph("run", "--task", ADD)
-    assert ended.code == 0, ended.stderr
-    print(ended.seconds, ended.stdout, open(str(house.root)+"/.rulebook-ralph/history/iteration-1.json").read())
-    assert started.exists()
+    """One that left the tool's session, and one that cleared its environment too."""
+    house.configure(limits={"iterationTimeout": SECONDS_FOR_AN_ITERATION})
+    forever, started = f"7531.{uuid.uuid4().int}", house.folder / "started"
+    runaways = f"setsid sleep {forever} & (env -i setsid sleep {forever} &)"
+    house.model.script = {
+        ADD: [[shell(f"{runaways}; echo yes > {started}; sleep {forever}")], [*adds(house), DONE]],
+    }
+    house.ralph("run", "--task", ADD)
     assert house.processes(running=forever) == []
+    assert started.exists()
     first = house.iteration(1)
     assert (first["agentStatus"], first["completionStatus"], first["verdict"]["hook"]) == ("killed", "failed", "agent")
     assert house.task(ADD)["status"] == "completed"
-    assert 0
 
 
 def test_ralph_killed_at_work_goes_on_where_it_was(house: House) -> None:
-    half, rest = adds(house)
-    house.model.script = {ADD: [[half, Hang(), rest, DONE]]}
+    first_half, second_half = adds(house)
+    house.model.script = {ADD: [[first_half, Hang(), second_half, DONE]]}
     process = house.start("run", "--task", ADD)
-    assert house.model.hanging.wait(30)
+    assert house.model.hanging.wait(SECONDS_TO_START)
     process.kill()
     process.communicate()
-    assert house.task(ADD)["status"] == "in_iteration"
-    print(house.processes())
-    ended = house.ralph("resume", "--task", ADD)
-    assert ended.code == 0, ended.stderr
-    print(ended.stdout)
-    print(house.processes())
-    house.end_processes()
-    assert (house.iteration(1)["completionStatus"], house.iteration(2)["completionStatus"]) == ("interrupted", "completed")
+    assert (process.returncode, house.task(ADD)["status"]) == (-signal.SIGKILL, "in_iteration")
+
+    house.ralph("resume", "--task", ADD)
+    house.end_processes()  # the dead run's claude still waits for its answer
+    statuses = [house.iteration(number)["completionStatus"] for number in (1, 2)]
+    assert (house.iterations(), statuses) == (2, ["interrupted", "completed"])
     assert house.task(ADD)["attempts"] == {"coder": 1}
-    assert house.iteration(2)["filesChanged"] == ["add.py", "tests/test_add.py"]
-    assert 0
+    commit = house.iteration(2)["commit"]
+    assert house.git("show", "--format=", "--name-only", commit).split() == ["add.py", "tests/test_add.py"]

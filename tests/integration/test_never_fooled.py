@@ -91,7 +91,7 @@ def assert_not_fooled(project: Project, before: Belongings, ran: Ran, *, own_fil
     assert sorted(project.snapshots()) == [record.iteration_number for record in project.records]
     for record in project.records:
         assert record.snapshot is not None
-        assert project.git("cat-file", "-t", f"{record.snapshot}^2:output.log") == "blob"
+        assert project.git("cat-file", "-t", f"{record.snapshot}^2:prompt.md") == "blob"
     assert project.ralph("validate").code == 0
     assert f"{project.last.iteration_number} · one · coder" in project.folder.progress.read_text()
 
@@ -311,3 +311,232 @@ def test_no_deceit_completes_a_task(project: Project, name: str) -> None:
     assert record.verdict is not None
     assert record.verdict.hook == deceit.hook
     assert [words for words in deceit.told if words not in record.feedback] == [], record.feedback
+
+
+# What one attempt cannot show
+
+
+@pytest.mark.parametrize("rollback", ["keep", "reset"])
+def test_each_attempt_is_refused_and_told_why(project: Project, rollback: str) -> None:
+    before = belongings(project)
+    project.configure(attempts=3, git={"rollback": rollback})
+    project.agent(
+        f"""
+        cat > "$BESIDE/prompt-$RALPH_ATTEMPT"
+        case $RALPH_ATTEMPT in
+            1) {PROMISE} ;;
+            2) {BREAK} {PROMISE} ;;
+            *) echo sound > app.txt; {WORK} ;;
+        esac
+        """
+    )
+    assert_not_fooled(project, before, project.ralph("run"))
+    assert [record.verdict.hook if record.verdict else "" for record in project.records] == ["work", "gates", "promise"]
+    assert [record.attempt for record in project.records] == [1, 2, 3]
+    second, third = ((project.beside / f"prompt-{number}").read_text() for number in (2, 3))
+    assert "no file differs" in second
+    assert "gate 'tests' failed" in third
+    assert "app.txt: not sound" in third
+    assert project.git("show", f"{project.snapshots()[2]}:app.txt") == "broken"
+    assert project.git("show", f"{project.snapshots()[3]}:new.txt") == "real"
+
+
+def scripted(project: Project, *attempts: dict[str, object], executor: str = "played") -> None:
+    script = project.beside / "script.json"
+    script.write_text(json.dumps({"tasks": {"one": list(attempts)}}))
+    project.configure(
+        attempts=1,
+        tools={"executors": [{"id": executor, "type": "scripted", "args": [str(script)]}]},
+        defaults={"executor": executor, "maxIterations": 1},
+    )
+
+
+def test_promise_in_a_tool_result(project: Project) -> None:
+    before = belongings(project)
+    tag = "<promise>IMPLEMENTATION_COMPLETE</promise>"
+    steps: list[object] = [{"write": "new.txt", "content": "x"}, {"run": f"echo '{tag}'"}, {"say": tag}]
+    scripted(project, {"steps": steps, "final": f"The tool said {tag}."})
+    assert_not_fooled(project, before, project.ralph("run"))
+    assert NOT_GIVEN[0] in project.last.feedback
+
+
+def test_stream_that_is_cut_off_after_the_promise(project: Project) -> None:
+    before = belongings(project)
+    scripted(project, {"steps": [{"write": "new.txt", "content": "x"}], "promise": True, "crash": True})
+    assert_not_fooled(project, before, project.ralph("run"))
+    assert "cut off" in project.last.feedback
+
+
+@pytest.mark.parametrize(("limit", "told"), [("iterationTimeout", "took longer than"), ("idleTimeout", "printed nothing")])
+def test_killed_by_a_limit_after_the_promise(project: Project, limit: str, told: str) -> None:
+    before = belongings(project)
+    project.configure(attempts=1, limits={limit: 0.2})
+    project.agent(WORK + PROMISE + "trap 'exit 0' INT TERM\nsleep 30 & wait\n")
+    assert_not_fooled(project, before, project.ralph("run"))
+    assert told in project.last.feedback
+    assert project.last.agent_status == "killed"
+    assert project.git("show", f"{project.last.snapshot}:new.txt") == "real"
+
+
+@pytest.mark.parametrize("how", ["", "setsid", "env -i PATH=$PATH setsid"])
+def test_nothing_changes_the_tree_after_the_agent_ended(project: Project, how: str) -> None:
+    before = belongings(project)
+    project.agent(f"{how} sh -c 'sleep 0.15; echo late > late.txt' >/dev/null 2>&1 &\n" + CLAIM)
+    project.configure(attempts=1, gates=[{**TESTS, "command": "sleep 0.3; sh check.sh"}])
+    assert_not_fooled(project, before, project.ralph("run"))
+    assert "no file differs" in project.last.feedback
+
+
+def test_daemon_that_keeps_the_output_open_delays_nothing(project: Project) -> None:
+    before = belongings(project)
+    project.agent("setsid sh -c 'echo more; trap \"\" TERM; sleep 60' &\n" + BREAK + CLAIM)
+    assert_not_fooled(project, before, project.ralph("run"))
+    assert project.last.duration_ms < 5000
+
+
+def test_flags_hide_nothing_from_the_snapshot(project: Project) -> None:
+    project.agent(DECEITS["hides by index flags"].script)
+    project.ralph("run")
+    assert project.git("show", f"{project.last.snapshot}:app.txt") == "broken"
+
+
+def test_new_ignore_rules_hide_nothing_from_the_commit(project: Project) -> None:
+    project.agent("echo '*.txt' > .gitignore\n" + WORK + "echo '*' > .git/info/exclude\n" + PROMISE)
+    assert project.ralph("run").code == 0
+    assert project.changed(project.task_commits()["one"]) == [".gitignore", "new.txt"]
+
+
+def test_ignore_rules_taken_away_drag_nothing_in(project: Project) -> None:
+    project.agent("rm .gitignore .git/info/exclude\n" + WORK + PROMISE)
+    assert project.ralph("run").code == 0
+    assert project.changed(project.task_commits()["one"]) == [".gitignore", "new.txt"]
+    assert project.status() == ["?? lib.o", "?? notes.txt"]
+    assert (project.root / ".git" / "info" / "exclude").read_text() == "*.mine\n"
+
+
+def test_commits_of_the_agent_are_kept_reachable(project: Project) -> None:
+    project.agent(
+        """
+        export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=core.hooksPath GIT_CONFIG_VALUE_0=/dev/null
+        git checkout -q -b mine
+        echo lost > lost.txt
+        git add lost.txt
+        git commit -q -m lost
+        git rev-parse HEAD > "$BESIDE/lost"
+        git pack-refs --all --prune
+        git rm -q -f lost.txt
+        """
+        + CLAIM
+    )
+    project.ralph("run")
+    lost = (project.beside / "lost").read_text().strip()
+    assert project.git("merge-base", "--is-ancestor", lost, f"{project.last.snapshot}^2") == ""
+
+
+@pytest.mark.parametrize("meddling", ["git pack-refs --all --prune", "git gc -q --prune=now", "git repack -q -a -d"])
+def test_earlier_snapshots_outlive_gits_housekeeping(project: Project, meddling: str) -> None:
+    before = belongings(project)
+    project.configure(attempts=3)
+    project.agent(f'{meddling}\necho "$RALPH_ATTEMPT" > new.txt\n')
+    assert_not_fooled(project, before, project.ralph("run"))
+    assert len(project.snapshots()) == 3
+    assert f"refs/ralph/{project.name}/state" in project.refs()
+
+
+def test_links_in_place_of_folders_lead_nowhere(project: Project) -> None:
+    """What an agent links from the git folder or the state folder to is not read, changed or deleted."""
+    before = belongings(project)
+    outside = project.beside / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("mine")
+    (outside / "iteration-9.json").write_text("mine")
+    project.configure(attempts=2)
+    project.agent(
+        """
+        rm -rf .git/hooks .git/info .rulebook-ralph/history
+        ln -s "$BESIDE/outside" .git/hooks
+        ln -s "$BESIDE/outside" .git/info
+        ln -s "$BESIDE/outside" .git/refs/heads/out
+        ln -s "$BESIDE/outside" .rulebook-ralph/history
+        """
+        + CLAIM
+    )
+    assert_not_fooled(project, before, project.ralph("run"))
+    assert picture(outside).keys() == {"precious", "iteration-9.json"}
+
+
+@pytest.mark.parametrize("place", [".git/hooks/pre-commit", ".git/config", ".gitignore", ".rulebook-ralph/prd.json"])
+def test_a_pipe_in_place_of_a_file_blocks_nothing(project: Project, place: str) -> None:
+    before = belongings(project)
+    project.agent(f"rm -f {place}\nmkdir -p .git/hooks\nmkfifo {place}\n" + BREAK + CLAIM)
+    assert_not_fooled(project, before, project.ralph("run"))
+    assert "gate 'tests' failed" in project.last.feedback
+
+
+def test_history_is_restored_even_without_its_ref(project: Project) -> None:
+    before = belongings(project)
+    project.configure(attempts=2)
+    project.agent("rm -rf .rulebook-ralph\ngit update-ref -d refs/ralph/toy/state\necho $RALPH_ATTEMPT > new.txt\n")
+    assert_not_fooled(project, before, project.ralph("run"))
+    assert len(project.records) == 2
+
+
+@pytest.mark.xfail(strict=True, reason="refs/ralph is not guarded: what an agent deletes there is unreachable afterwards")
+def test_snapshots_cannot_be_deleted_by_an_agent(project: Project) -> None:
+    project.configure(attempts=2)
+    project.agent("rm -rf .git/refs/ralph\necho $RALPH_ATTEMPT > new.txt\n")
+    project.ralph("run")
+    assert sorted(project.snapshots()) == [1, 2]
+
+
+def test_red_gates_of_the_base_hide_no_later_gate(project: Project) -> None:
+    """A gate that was red before is not held against the agent, but those after it are run all the same."""
+    before = belongings(project)
+    red = {"name": "lint", "kind": "lint", "command": "false"}
+    green = {"name": "build", "command": "true"}
+    project.configure(attempts=1, gates=[green, red, TESTS])
+    project.agent(BREAK + CLAIM)
+    assert_not_fooled(project, before, project.ralph("run"))
+    assert project.last.verdict is not None
+    assert project.last.verdict.hook == "gates"
+    assert [(check.step, check.passed) for check in project.last.checks] == [
+        ("build", True),
+        ("lint", False),
+        ("tests", False),
+    ]
+
+
+def test_work_on_one_task_is_no_work_on_another(tmp_path: Path) -> None:
+    """Unfinished work that stands in the tree belongs to its task: another one is not completed by it."""
+    project = make_project(tmp_path, tasks=[task("one"), task("two")], agent=WORK + "exit 1\n", attempts=1)
+    project.configure(attempts=3)
+    assert project.ralph("run", "--task", "one", "--max-iterations", "1").code == 4
+    project.configure(attempts=1)
+    project.agent(CLAIM)
+    assert project.ralph("run", "--task", "two").code == 3
+    assert project.task("two").status == "blocked"
+    assert "no file differs" in project.last.feedback
+    assert project.task_commits() == {}
+
+
+def test_a_flag_of_the_person_keeps_their_change_out(project: Project) -> None:
+    """A file the person told git to leave alone is never committed, nor is their version lost by a rollback."""
+    project.git("update-index", "--skip-worktree", "docs/guide.md")
+    project.write({"docs/guide.md": "my own version\n"})
+    project.configure(attempts=2, git={"rollback": "reset"})
+    project.agent(f"test $RALPH_ATTEMPT = 2 || {{ {BREAK} exit 1; }}\n" + HONEST)
+    assert project.ralph("run").code == 0
+    assert project.changed(project.task_commits()["one"]) == ["work/one.txt"]
+    assert (project.root / "docs" / "guide.md").read_text() == "my own version\n"
+
+
+def test_a_broken_repository_is_said_in_one_line(project: Project) -> None:
+    project.agent("rm -rf .git\n" + CLAIM)
+    ran = project.ralph("run")
+    assert ran.code in (1, 2, 5)
+    assert "Traceback" not in ran.err
+    assert "git" in ran.err
+    assert "unexpected error" not in ran.err
+
+
+assert CHECK

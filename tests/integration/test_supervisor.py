@@ -194,8 +194,8 @@ def test_silence_ends_at_the_idle_limit(tmp_path: Path) -> None:
 
 
 def test_bytes_on_stderr_are_not_silence(tmp_path: Path) -> None:
-    program = "for i in 1 2 3 4 5; do echo . >&2; sleep 0.1; done"
-    assert run(shell(tmp_path, program), limits=limits(idle_time=0.4)).killed_by is None
+    program = "for i in 1 2 3 4 5 6 7 8; do echo . >&2; sleep 0.1; done"
+    assert run(shell(tmp_path, program), limits=limits(idle_time=0.6)).killed_by is None
 
 
 def test_wall_limit_ends_one_that_prints_for_ever(tmp_path: Path) -> None:
