@@ -6,7 +6,6 @@ Each command is a module of `rulebook_ralph.commands`, imported when it is calle
 import importlib
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -105,7 +104,8 @@ def run(app: App, arguments: Sequence[str] | None = None) -> int:
 
 
 def _unexpected(error: Exception) -> str:
-    import traceback  # noqa: PLC0415 - only for a fault of Ralph's own
+    import tempfile  # noqa: PLC0415 - only for a fault of Ralph's own
+    import traceback  # noqa: PLC0415
 
     text = "".join(traceback.format_exception(error))
     try:

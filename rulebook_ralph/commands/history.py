@@ -3,7 +3,7 @@
 import click
 
 from rulebook_ralph.app import App
-from rulebook_ralph.commands.projects import state_folder
+from rulebook_ralph.commands.state_folders import state_folder
 from rulebook_ralph.core import amounts
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.state import history

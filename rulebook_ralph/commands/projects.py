@@ -6,7 +6,6 @@ from pathlib import Path
 from rulebook_ralph import config
 from rulebook_ralph.app import App
 from rulebook_ralph.loop.project import Project, open_repository_of, project_root, refuse_second_state
-from rulebook_ralph.state import store
 from rulebook_ralph.state.store import StateFolder
 from rulebook_ralph.workspace.repository import Repository
 
@@ -25,13 +24,3 @@ def open_root(app: App) -> tuple[Path, Repository]:
     """The project's root and repository. Raises RalphError."""
     root = project_root(app.cwd, app.environment)
     return root, open_repository_of(root, app.environment)
-
-
-def state_folder(app: App) -> StateFolder:
-    """The state folder around the current folder, for commands that only read. Raises RalphError where it has none."""
-    root = store.find_root(app.cwd)
-    if root is None:
-        folder = StateFolder(project_root(app.cwd, app.environment))
-        refuse_second_state(open_repository_of(folder.root, app.environment), folder)
-        return folder
-    return StateFolder(root)

@@ -9,7 +9,7 @@ from types import FrameType
 import click
 
 from rulebook_ralph.agents import registry
-from rulebook_ralph.agents.agent import Agent, AgentSettings
+from rulebook_ralph.agents.agent import AgentSettings
 from rulebook_ralph.app import App
 from rulebook_ralph.cancellation import Cancellation
 from rulebook_ralph.commands.durations import Duration
@@ -17,7 +17,6 @@ from rulebook_ralph.commands.projects import open_project
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.loop import rehearsal, summary
 from rulebook_ralph.loop.manager import Manager, RunOptions
-from rulebook_ralph.loop.project import Project
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,9 @@ def start(app: App, asked: Asked, *, command: str) -> int:
     """Run or rehearse; returns the exit code. Raises RalphError."""
     limits = {"maxRunWallTime": asked.max_wall_time, "maxIterations": asked.max_iterations}
     project = open_project(app, overrides={"limits": limits, "defaults": {"executor": asked.agent}}, command=command)
-    agent = _agent(project)
+    settings = _settings(project.config)
+    environment = {**project.environment, **settings.env}
+    agent = registry.create(settings, environment)
     options = RunOptions(
         command=command,
         only=asked.tasks,
@@ -97,8 +98,15 @@ def start(app: App, asked: Asked, *, command: str) -> int:
                 console.verbatim(rehearsal.as_text(plan))
             return 0
         with interruptible() as cancelled:
-            manager = Manager(project, agent, options, report=console.report, clock=app.clock, cancelled=cancelled)
-            ended = manager.run()
+            ended = Manager(
+                project,
+                agent,
+                options,
+                agent_environment=environment,
+                report=console.report,
+                clock=app.clock,
+                cancelled=cancelled,
+            ).run()
         if asked.json:
             console.json(summary.as_json(ended))
         return summary.exit_code(ended)
@@ -120,10 +128,6 @@ def interruptible() -> Iterator[Cancellation]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _agent(project: Project) -> Agent:
-    return registry.create(_settings(project.config), project.environment)
 
 
 def _settings(config: Config) -> AgentSettings:

@@ -4,7 +4,8 @@ import click
 import msgspec
 
 from rulebook_ralph.app import App
-from rulebook_ralph.commands.projects import open_root, state_folder
+from rulebook_ralph.commands.projects import open_root
+from rulebook_ralph.commands.state_folders import state_folder
 from rulebook_ralph.console import Console
 from rulebook_ralph.core import amounts
 from rulebook_ralph.core.enumeration import some

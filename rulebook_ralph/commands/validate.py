@@ -4,7 +4,7 @@ import click
 
 from rulebook_ralph import config
 from rulebook_ralph.app import App
-from rulebook_ralph.commands.projects import state_folder
+from rulebook_ralph.commands.state_folders import state_folder
 from rulebook_ralph.errors import ExitCode
 from rulebook_ralph.state import progress, validation
 

@@ -129,6 +129,9 @@ class Prd(Value, frozen=True, kw_only=True):
 
     def replacing(self, changed: Task) -> "Prd":
         """This PRD with the task of the same id replaced."""
-        return msgspec.structs.replace(
-            self, tasks=tuple(changed if task.id == changed.id else task for task in self.tasks)
-        )
+        tasks = list(self.tasks)
+        for index, task in enumerate(tasks):
+            if task.id == changed.id:
+                tasks[index] = changed
+                break
+        return msgspec.structs.replace(self, tasks=tuple(tasks))

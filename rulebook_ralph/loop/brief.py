@@ -109,7 +109,7 @@ def _without_tags(prompt: str) -> str:
 
 def task_list(prd: Prd, *, limit: int) -> str:
     """The PRD without its moving fields: as JSON while it fits `limit` tokens, else a table of ids and titles."""
-    if _at_least(prd) <= limit * _BYTES_PER_TOKEN:
+    if _may_fit(prd, limit * _BYTES_PER_TOKEN):
         whole = _static_json(prd)
         if tokens(whole) <= limit:
             return f"```json\n{whole}\n```"
@@ -181,9 +181,13 @@ def _learnings(entries: Sequence[progress.Entry], *, room: int) -> list[str]:
     return ["Learned in older iterations:", *reversed(lines)] if lines else []
 
 
-def _at_least(prd: Prd) -> int:
-    """A lower bound of the bytes that the PRD takes, without encoding it."""
-    return sum(40 + len(task.id) + len(task.title) + len(task.description) for task in prd.tasks)
+def _may_fit(prd: Prd, room: int) -> bool:
+    """Whether the PRD might take no more than `room` bytes; told without encoding it."""
+    for task in prd.tasks:
+        room -= 40 + len(task.id) + len(task.title) + len(task.description)
+        if room < 0:
+            return False
+    return True
 
 
 def _static_json(prd: Prd) -> str:

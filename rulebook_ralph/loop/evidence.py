@@ -22,7 +22,8 @@ class Evidence:
     """An attempt before the judge. `changes` are against the base of the task, not the attempt's start.
 
     `excused` are steps that were red on the base and have not been green since; `told` are facts that the agent must
-    hear whatever the verdict is (what was put back). `run_limited`: the run's time limit was the agent's. `run_gates` and `try_commit` run at most once.
+    hear whatever the verdict is (what was put back). `run_limited`: the agent's time limit was the run's.
+    `run_gates` and `try_commit` do their work at most once.
     """
 
     task: Task

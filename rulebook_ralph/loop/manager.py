@@ -4,7 +4,7 @@ The manager is the only writer of the state folder. It opens each iteration, han
 settles what came back, in the order of DESIGN.md (The order of writing).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import Event
 
@@ -60,6 +60,7 @@ class Manager:
         agent: Agent,
         options: RunOptions,
         *,
+        agent_environment: Mapping[str, str],
         report: Callable[[events.Event], None],
         clock: Clock,
         cancelled: Event,
@@ -67,6 +68,7 @@ class Manager:
         self._project = project
         self._agent = agent
         self._options = options
+        self._agent_environment = agent_environment
         self._report = report
         self._clock = clock
         self._cancelled = cancelled
@@ -85,12 +87,12 @@ class Manager:
         path = self._project.lock_file
         with lock.held(path, since=self._clock.iso(), command=self._options.command) as died:
             self._prepare(after_death=died)
-            while (stop := self._next_stop()) is None:
-                opened = self._open(self._pick())
+            while not isinstance(following := self._pick(), policy.Stop):
+                opened = self._open(following)
                 outcome = attempt(opened.assignment, self._tools(opened))
                 if (stop := self._settle(opened, outcome)) is not None:
-                    break
-            return self._finish(stop)
+                    return self._finish(stop)
+            return self._finish(following)
 
     # Before the first agent
 
@@ -178,14 +180,20 @@ class Manager:
 
     # The loop
 
-    def _next_stop(self) -> policy.Stop | None:
-        """Why the run ends now, looked at between iterations, or None."""
+    def _pick(self) -> Task | policy.Stop:
+        """The task to work on now, or why the run ends."""
         if self._cancelled.is_set():
             return policy.Stop("interrupted", "interrupted; 'ralph resume' continues")
         self._settler.take_edits()
-        if self._pickable() is None:
+        task = self._pickable()
+        if task is None:
             return summary.why_nothing_is_left(self._settler.prd, only=self._options.only)
-        return policy.limit_reached(self._project.config.limits, self._tally, max_iterations=self._max_iterations)
+        limits = self._project.config.limits
+        if (stop := policy.limit_reached(limits, self._tally, max_iterations=self._max_iterations)) is not None:
+            return stop
+        self._reopen.discard(task.id)
+        self._settler.put_away_work_of_others(task.id)
+        return task
 
     def _pickable(self) -> Task | None:
         """The next task; first the one whose unfinished work stands in the tree."""
@@ -196,14 +204,6 @@ class Manager:
             if begun is not None:
                 return begun
         return selection.next_task(prd, only=only, reopen=self._reopen)
-
-    def _pick(self) -> Task:
-        task = self._pickable()
-        if task is None:
-            raise AssertionError("a stop was to be found before a pick")
-        self._reopen.discard(task.id)
-        self._settler.put_away_work_of_others(task.id)
-        return task
 
     def _open(self, task: Task) -> Opened:
         """Write order, step 1: the iteration file, prd.json, the saved state."""
@@ -312,7 +312,7 @@ class Manager:
             trust_agent=self._options.trust_agent,
             run_limited=run_limited,
             limits=AgentLimits(wall_time=wall_time, idle_time=self._project.config.limits.idle_timeout),
-            environment={**self._project.environment, **marks},
+            environment={**self._agent_environment, **marks},
             output_file=leftovers.output_file(self._project, number),
             seconds=self._clock.seconds(),
         )

@@ -58,6 +58,8 @@ class Settler:
         self._clock = clock
         self._notice = notice
         self._prd_bytes = prd_bytes
+        self._prd_seen: disk.Fingerprint | None = None
+        self._progress: tuple[disk.Fingerprint | None, str] = (None, "")
         self._guard: guard.StateGuard | None = None
         self._unsaved: set[str] = set()
         self._feedback: dict[str, str] = {}
@@ -85,7 +87,10 @@ class Settler:
         return self._number
 
     def progress_text(self) -> str:
-        return read_progress(self._project)
+        seen = disk.fingerprint(self._project.folder.progress)
+        if seen is None or seen != self._progress[0]:
+            self._progress = (seen, read_progress(self._project))
+        return self._progress[1]
 
     def recent_commits(self, count: int) -> tuple[str, ...]:
         head = self._project.repository.head()
@@ -111,7 +116,11 @@ class Settler:
 
     def take_edits(self) -> None:
         """Read prd.json again; what a person changed since it was written is taken over. Raises RalphError."""
+        seen = disk.fingerprint(self._project.folder.prd)
+        if seen is not None and seen == self._prd_seen:
+            return
         data = store.read_prd_bytes(self._project.folder)
+        self._prd_seen = seen
         if data == self._prd_bytes:
             return
         theirs = codec.decode_prd(data, name=str(self._project.folder.prd))
@@ -131,13 +140,13 @@ class Settler:
         if self._saved is None:
             self._save_state()
         name = f"history/iteration-{opened.iteration_number}.json"
-        before = guard.remember(folder)
-        state = {**before.contents, name: codec.encode_iteration(opened), "prd.json": codec.encode_prd(prd)}
+        data = codec.encode_prd(prd)
+        state = {**guard.remember(folder, prd=data).contents, name: codec.encode_iteration(opened)}
         leftovers.save(self._project, opened.iteration_number, opening, git_files, state)
         history.create(folder, opened)
-        self._write_prd(prd)
+        self._put_prd(prd, data)
         self._unsaved |= {"progress.txt", "config.yaml", name}
-        self._guard = guard.remember(folder)
+        self._guard = guard.remember(folder, prd=data)
 
     def restore_state(self, number: int) -> tuple[str, ...]:
         """Put back what was changed in the state folder while the agent lived; the other version is kept aside."""
@@ -276,11 +285,14 @@ class Settler:
     # Parts
 
     def _write_prd(self, prd: Prd) -> None:
+        self._put_prd(prd, codec.encode_prd(prd))
+
+    def _put_prd(self, prd: Prd, data: bytes) -> None:
         self.prd = prd
-        data = codec.encode_prd(prd)
         if data != self._prd_bytes:
             disk.replace_file(self._project.folder.prd, data)
             self._prd_bytes = data
+            self._prd_seen = disk.fingerprint(self._project.folder.prd)
             self._unsaved.add("prd.json")
 
     def _append_progress(self, final: Iteration, settlement: policy.Settlement) -> None:

@@ -12,6 +12,10 @@ _BREAK = re.compile(r"(?:-\s*){3,}|(?:\*\s*){3,}|(?:_\s*){3,}")
 _BOLD_START = re.compile(r"(\*\*|__)(?=[^\s*_])([^*]+?)\1")
 
 
+LONGEST_CONTEXT = 1000
+"""Characters of context repeated before each of many lines; longer ones are told once, so that sizes stay linear."""
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """`text` without its indentation, `indent` in columns; of a line of a fenced block (`code`) the text is whole."""
@@ -64,6 +68,11 @@ def heading(line: Line) -> tuple[int, str] | None:
     return hashes, (closed if closed[-1:].isspace() else rest).strip()
 
 
+def shortened(title: str) -> str:
+    """A heading fit to be repeated before the lines below it."""
+    return title if len(title) <= LONGEST_CONTEXT // 5 else title[: LONGEST_CONTEXT // 5] + "…"
+
+
 def list_item(line: Line) -> str | None:
     """What follows the bullet or number of a list item, or None."""
     if line.code or is_break(line):
@@ -108,13 +117,15 @@ def without_code(text: str) -> str:
 
 def without_closing_comment(text: str) -> str:
     """The text without the comments it ends with; a comment in the middle of a sentence is part of it and stays."""
-    text = text.rstrip()
-    while text.endswith("-->"):
-        start = text.rfind("<!--")
-        if start < 0 or text.find("-->", start) != len(text) - 3:
+    end = len(text.rstrip())
+    while text.endswith("-->", 0, end):
+        start = text.rfind("<!--", 0, end)
+        if start < 0 or text.find("-->", start, end) != end - 3:
             break
-        text = text[:start].rstrip()
-    return text
+        end = start
+        while end and text[end - 1].isspace():
+            end -= 1
+    return text[:end]
 
 
 def without_leading_bold(text: str) -> str:

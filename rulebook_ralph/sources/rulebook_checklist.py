@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from rulebook_ralph.sources.markdown import (
+    LONGEST_CONTEXT,
     Line,
     heading,
     is_break,
     lines,
     list_item,
+    shortened,
     without_closing_comment,
     without_leading_bold,
 )
@@ -26,7 +28,6 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)+[a-z]?[.):]?|\d+[.)])\s+")
 _HEADING_NUMBER = re.compile(r"\d+(?:\.\d+)*[.)]?\s+")
 _BOX_MARKS = " xX-~/>!?"
 _DEEPEST = 40
-_LONGEST_CONTEXT = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ class _Tree:
             self.rest.append(_Title(title))
         self._headings = [entry for entry in self._headings if entry[0] < level]
         if level > 1:
-            self._headings.append((level, _HEADING_NUMBER.sub("", title, count=1)))
+            self._headings.append((level, shortened(_HEADING_NUMBER.sub("", title, count=1))))
 
     def _belongs_to_item(self, line: Line) -> bool:
         """Text goes on with an item at once, or after a blank line where it is indented deeper than the item."""
@@ -162,7 +163,7 @@ def _leaves(siblings: list[_Item], context: str) -> Iterator[str]:
         own = _whole(item, drop_number=numbered and item.box is not None)
         if item.holds_box:
             above = _joined(context, own)
-            if len(above) > _LONGEST_CONTEXT:  # once on its own, not before each child: lists stay linear in size
+            if len(above) > LONGEST_CONTEXT:  # once on its own, not before each child: lists stay linear in size
                 yield above
                 above = ""
             yield from _leaves(item.children, above)

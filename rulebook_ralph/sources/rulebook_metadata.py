@@ -38,7 +38,8 @@ def read(file: Path, text: str) -> Metadata:
         value = msgspec.json.decode(text)
         msgspec.json.encode(value)  # what cannot be written to prd.json again is refused here
     except (ValueError, OverflowError, RecursionError) as error:
-        raise UnreadableError(file, _line_of_error(text), f"is not valid JSON: {error}") from error
+        line, reason = _explained(text)
+        raise UnreadableError(file, line, f"is not valid JSON: {reason or error}") from error
     if not isinstance(value, dict):
         raise UnreadableError(file, 1, "must hold a JSON object")
     problems: list[SourceProblem] = []
@@ -69,11 +70,12 @@ def _line_of(text: str, key: str, task_id: str) -> int | None:
     return text.count("\n", 0, position) + 1 if position >= 0 else None
 
 
-def _line_of_error(text: str) -> int | None:
+def _explained(text: str) -> tuple[int | None, str]:
+    """Line and reason of what is wrong, from the reader that knows lines."""
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
-        return error.lineno
+        return error.lineno, f"{error.msg} (column {error.colno})"
     except (ValueError, RecursionError):
-        return None
-    return None
+        pass
+    return None, ""

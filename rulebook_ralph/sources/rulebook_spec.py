@@ -9,11 +9,13 @@ import re
 from dataclasses import dataclass, field
 
 from rulebook_ralph.sources.markdown import (
+    LONGEST_CONTEXT,
     Line,
     heading,
     is_break,
     lines,
     list_item,
+    shortened,
     without_code,
     without_leading_bold,
 )
@@ -39,7 +41,11 @@ class Spec:
 @dataclass(slots=True)
 class _Block:
     kind: str  # paragraph, item, table, code
-    text: str
+    parts: list[str]
+
+    @property
+    def text(self) -> str:
+        return "".join(self.parts)
 
     @property
     def demands(self) -> bool:
@@ -100,8 +106,8 @@ def _role(level: int, title: str) -> tuple[str, str]:
         return "delta", delta[1].upper()
     for role in ("requirement", "scenario"):
         if title.casefold().startswith(role + ":"):
-            return role, title[len(role) + 1 :].strip()
-    return ("title", title) if level == 1 else ("name", title)
+            return role, shortened(title[len(role) + 1 :].strip())
+    return ("title" if level == 1 else "name"), shortened(title)
 
 
 def _blocks(run: list[Line], *, steps: bool) -> list[_Block]:
@@ -109,37 +115,35 @@ def _blocks(run: list[Line], *, steps: bool) -> list[_Block]:
     blocks: list[_Block] = []
     joinable = False
     for line in run:
-        if not line.text and not line.code:
-            joinable = False
-            continue
-        if is_break(line):
+        if (not line.text and not line.code) or is_break(line):
             joinable = False
             continue
         kind = "code" if line.code else "table" if line.text.startswith("|") else ""
         item = None if kind else list_item(line)
+        last = blocks[-1] if blocks else _Block("", [""])
         if kind:
-            if blocks and blocks[-1].kind == kind and (joinable or kind == "code"):
-                blocks[-1].text += "\n" + line.text
+            if last.kind == kind and (joinable or kind == "code"):
+                last.parts += ["\n", line.text]
             else:
-                blocks.append(_Block(kind, line.text))
-        elif item is not None and (line.indent < 2 or not blocks or blocks[-1].kind != "item"):  # noqa: PLR2004
-            blocks.append(_Block("item", without_leading_bold(item)))
+                blocks.append(_Block(kind, [line.text]))
         elif item is not None:
-            blocks[-1].text += ("" if blocks[-1].text.endswith(":") else ";") + " " + without_leading_bold(item)
-        elif _goes_on(line, blocks, joinable=joinable, steps=steps):
-            blocks[-1].text += " " + line.text
+            text = without_leading_bold(item)
+            if last.kind == "item" and line.indent > 1:
+                last.parts += [" " if last.parts[-1].endswith(":") else "; ", text]
+            else:
+                blocks.append(_Block("item", [text]))
+        elif _goes_on(line, last, joinable=joinable, steps=steps):
+            last.parts += [" ", line.text]
         else:
-            blocks.append(_Block("paragraph", without_leading_bold(line.text)))
+            blocks.append(_Block("paragraph", [without_leading_bold(line.text)]))
         joinable = True
     return blocks
 
 
-def _goes_on(line: Line, blocks: list[_Block], *, joinable: bool, steps: bool) -> bool:
-    if not blocks or blocks[-1].kind in ("code", "table") or _LABEL.match(line.text):
+def _goes_on(line: Line, last: _Block, *, joinable: bool, steps: bool) -> bool:
+    if last.kind not in ("paragraph", "item") or _LABEL.match(line.text) or (steps and _STEP.match(line.text)):
         return False
-    if steps and _STEP.match(line.text):
-        return False
-    return joinable or (blocks[-1].kind == "item" and line.indent > 1)
+    return joinable or (last.kind == "item" and line.indent > 1)
 
 
 def _demands(section: _Section) -> list[str]:
@@ -186,6 +190,9 @@ def _scenario(section: _Section) -> list[str]:
         if not last_demands:
             context.append(block.text)
             continue
+        if sum(map(len, context)) > LONGEST_CONTEXT:  # once on its own, not before each demand
+            found.append(f"{name}: {', '.join(context)}")
+            context = []
         step = _FURTHER.sub("Then", block.text, count=1) if _FURTHER.match(block.text) else block.text
         found.append(f"{name}: " + ", ".join([*context, step]))
     return found
@@ -227,16 +234,14 @@ def _renamed(section: _Section) -> list[str]:
 
 def _with(text: str, blocks: list[_Block]) -> str:
     """A text and what follows it: items in the line, tables and code on lines of their own."""
+    parts = [text] if text else []
     for block in blocks:
-        if not text:
-            text = block.text
-        elif block.kind in ("code", "table"):
-            text += "\n" + block.text
-        elif text.endswith((":", ".", ";")):
-            text += " " + block.text
-        else:
-            text += "\n" + block.text if text.endswith(("|", "```")) else "; " + block.text
-    return text
+        if parts and (block.kind in ("code", "table") or parts[-1].endswith(("|", "```"))):
+            parts.append("\n")
+        elif parts:
+            parts.append(" " if parts[-1].endswith((":", ".", ";")) else "; ")
+        parts.append(block.text)
+    return "".join(parts)
 
 
 def _named(name: str, text: str) -> str:

@@ -1,10 +1,25 @@
 """The only ways a state file is written. Each is atomic or append-only, and on disk when it returns (DESIGN.md)."""
 
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 
 from rulebook_ralph.errors import RalphError
+
+Fingerprint = tuple[int, int, int, int]
+"""Inode, size, times of content and of inode: equal for a file that nobody has written since."""
+
+
+def fingerprint(path: Path) -> Fingerprint | None:
+    """What tells whether a file was written meanwhile, without reading it; None where there is no plain file."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def replace_file(path: Path, data: bytes) -> None:

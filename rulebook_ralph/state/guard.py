@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rulebook_ralph.state import disk
+from rulebook_ralph.state.disk import Fingerprint
 from rulebook_ralph.state.store import StateFolder
 
-Fingerprint = tuple[int, int, int, int]
-_REMEMBERED_WHOLE = ("prd.json", "config.yaml", "progress.txt")
+_AT_THE_TOP = ("prd.json", "config.yaml", "progress.txt")
+_HISTORY = "history/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,61 +29,63 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class StateGuard:
-    """Contents of the small files, fingerprints of the history."""
+    """Contents of the files at the top and of the templates, fingerprints of all, the history too."""
 
     folder: StateFolder
     contents: dict[str, bytes]
-    fingerprints: dict[str, Fingerprint]
+    fingerprints: dict[str, Fingerprint | None]
 
     def restore(self, fetch: Callable[[str], bytes | None]) -> tuple[Restored, ...]:
         """Put the folder back; `fetch` gives the saved content of a history file, or None."""
-        changed: list[Restored] = []
-        _real_folder(self.folder.path)
-        for name, content in self.contents.items():
-            other = _content(self.folder.path / name)
-            if other != content:
-                changed.append(Restored(name, other))
-                _put(self.folder.path / name, content)
-        now = _fingerprints(self.folder.history)
-        untouched = {name for name, seen in now.items() if self.fingerprints.get(name) == seen}
-        for name in sorted(self.fingerprints.keys() - untouched):
-            saved = fetch(f"history/{name}")
-            other = _content(self.folder.history / name)
-            if saved is not None and saved != other:
-                changed.append(Restored(f"history/{name}", other))
-                _put(self.folder.history / name, saved)
-        for name in sorted(now.keys() - self.fingerprints.keys()):
-            changed.append(Restored(f"history/{name}", _content(self.folder.history / name)))
-            _remove(self.folder.history / name)
-        changed.extend(self._remove_strangers())
-        return tuple(changed)
+        for folder in (self.folder.path, self.folder.history):
+            _real_folder(folder)
+        now = _fingerprints(self.folder)
+        changed = [name for name, seen in self.fingerprints.items() if seen is None or now.get(name) != seen]
+        strangers = sorted(now.keys() - self.fingerprints.keys())
+        put_back = [self._put_back(name, fetch) for name in changed]
+        return (*filter(None, put_back), *map(self._put_away, strangers))
 
-    def _remove_strangers(self) -> list[Restored]:
-        known = {Path(name).parts[0] for name in self.contents} | {"history"}
-        strangers = []
-        for path in self.folder.path.iterdir():
-            if path.name not in known and path.name in (*_REMEMBERED_WHOLE, "templates"):
-                strangers.append(Restored(path.name, _content(path)))
-                _remove(path)
-        return strangers
+    def _put_back(self, name: str, fetch: Callable[[str], bytes | None]) -> Restored | None:
+        path = self.folder.path / name
+        other = _content(path)
+        content = self.contents[name] if name in self.contents else fetch(name)
+        if content is None or content == other:
+            return None
+        _put(path, content)
+        return Restored(name, other)
+
+    def _put_away(self, name: str) -> Restored:
+        path = self.folder.path / name
+        stranger = Restored(name, _content(path))
+        _remove(path)
+        return stranger
 
 
-def remember(folder: StateFolder) -> StateGuard:
-    """The state folder as it is now."""
-    names = [*_REMEMBERED_WHOLE]
-    if folder.templates.is_dir():
-        names += [path.relative_to(folder.path).as_posix() for path in sorted(folder.templates.rglob("*"))]
+def remember(folder: StateFolder, *, prd: bytes | None = None) -> StateGuard:
+    """The state folder as it is now; `prd` is the content of prd.json where it is known."""
+    fingerprints = _fingerprints(folder)
+    known = {} if prd is None else {"prd.json": prd}
+    names = [name for name in fingerprints if not name.startswith(_HISTORY) and name not in known]
     contents = {name: content for name in names if (content := _content(folder.path / name)) is not None}
-    return StateGuard(folder, contents, _fingerprints(folder.history))
+    return StateGuard(folder, known | contents, fingerprints)
 
 
-def _fingerprints(history: Path) -> dict[str, Fingerprint]:
-    found = {}
-    with suppress(OSError), os.scandir(history) as listing:
-        for item in listing:
-            status = item.stat(follow_symlinks=False)
-            found[item.name] = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    return found
+def _fingerprints(folder: StateFolder) -> dict[str, Fingerprint | None]:
+    """Every guarded file, with None for what is no plain file."""
+    paths = [folder.path / name for name in _AT_THE_TOP]
+    paths += [path for path in _entries(folder.templates, deep=True) if path.is_symlink() or not path.is_dir()]
+    paths += _entries(folder.history)
+    start = len(str(folder.path)) + 1
+    return {str(path)[start:]: disk.fingerprint(path) for path in paths if os.path.lexists(path)}
+
+
+def _entries(folder: Path, *, deep: bool = False) -> list[Path]:
+    if folder.is_symlink():
+        return [folder]
+    try:
+        return sorted(folder.rglob("*") if deep else folder.iterdir())
+    except OSError:
+        return []
 
 
 def _content(path: Path) -> bytes | None:

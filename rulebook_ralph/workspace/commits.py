@@ -15,6 +15,7 @@ from rulebook_ralph.workspace.git import OPTIONS, GitError
 from rulebook_ralph.workspace.repository import Repository
 
 MAX_OUTPUT_BYTES = 32 * 1024 * 1024
+_BLOCK = 1024 * 1024
 _STATE_DEPTH = 3
 _SIGNING_TIMEOUT = 60
 
@@ -217,15 +218,24 @@ def _file(name: str, path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         if size <= MAX_OUTPUT_BYTES:
             yield b"data %d\n" % size
-            yield file.read(size).ljust(size, b" ")
+            yield from _blocks(file, size)
         else:
             half = MAX_OUTPUT_BYTES // 2
             note = b"\n[ralph: %d bytes left out here]\n" % (size - 2 * half)
             yield b"data %d\n" % (2 * half + len(note))
-            yield file.read(half) + note
+            yield from _blocks(file, half)
+            yield note
             file.seek(size - half)
-            yield file.read(half)
+            yield from _blocks(file, half)
     yield b"\n"
+
+
+def _blocks(file: IO[bytes], size: int) -> Iterator[bytes]:
+    """Exactly that many bytes of a file, filled up where it has become shorter."""
+    while size > 0:
+        block = file.read(min(size, _BLOCK)) or b" " * min(size, _BLOCK)
+        size -= len(block)
+        yield block
 
 
 def _import(repository: Repository, lines: Iterator[bytes], *, mark: int) -> str:

@@ -18,7 +18,8 @@ def ignore_files(repository: Repository, index: Path) -> dict[str, bytes]:
     found = {}
     for path in paths:
         with suppress(OSError):
-            found[str(path)] = path.read_bytes()
+            if path.is_file():  # a pipe would block for ever
+                found[str(path)] = path.read_bytes()
     return found
 
 

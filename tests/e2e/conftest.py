@@ -15,14 +15,13 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from e2e.house import INSIDE, PORT, House
-from e2e.scripted_model import ScriptedModel
+from .house import House, inside
+from .scripted_model import ScriptedModel
 
 
 @pytest.fixture(scope="session")
@@ -48,17 +47,7 @@ def namespace() -> tuple[str, ...]:
     for flags in ("-n", "-rn"):
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            command = [
-                "unshare",
-                flags,
-                sys.executable,
-                "-I",
-                "-S",
-                INSIDE,
-                str(theirs.fileno()),
-                str(PORT),
-                "/bin/true",
-            ]
+            command = inside(("unshare", flags), theirs, "/bin/true")
             tried = subprocess.run(command, capture_output=True, text=True, check=False, pass_fds=[theirs.fileno()])
         if tried.returncode == 0:
             return ("unshare", flags)
@@ -68,7 +57,10 @@ def namespace() -> tuple[str, ...]:
 
 @pytest.fixture
 def house(tmp_path: Path, claude: Path, namespace: tuple[str, ...]) -> Iterator[House]:
-    """A repository with two tasks, the second building on the first, after `ralph init`. Nothing may be left running."""
+    """A repository with two tasks, the second building on the first, after `ralph init`.
+
+    At the end of a test none of the processes that were started may be left.
+    """
     built = House(tmp_path, claude, namespace, ScriptedModel())
     built.build()
     try:

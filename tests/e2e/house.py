@@ -1,4 +1,7 @@
-"""A real repository with a rulebook task list, and Ralph at work in it with the genuine claude, out of reach of any network."""
+"""A real repository with a rulebook task list, and Ralph at work in it with the genuine claude.
+
+Every command of Ralph's runs in a network namespace of its own (inside.py) and with an environment of its own.
+"""
 
 import json
 import socket
@@ -14,10 +17,10 @@ from typing import Any
 
 import psutil
 
-from e2e.scripted_model import ScriptedModel
+from .scripted_model import ScriptedModel
 
 PORT = 8765
-INSIDE = Path(__file__).with_name("inside.py")
+_INSIDE = Path(__file__).with_name("inside.py")
 _LONGEST_COMMAND = 50.0
 
 FILES = {
@@ -39,6 +42,12 @@ FILES = {
 }
 ADD, DOUBLE = "add-numbers", "double-numbers"
 GATE = "python3 -m unittest discover -s tests"
+
+
+def inside(namespace: Sequence[str], listener_to: socket.socket, *command: str) -> list[str]:
+    """The command, in a network namespace; a listener in there is sent to the socket."""
+    interpreter = (sys.executable, "-I", "-S")
+    return [*namespace, *interpreter, str(_INSIDE), str(listener_to.fileno()), str(PORT), *command]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +73,8 @@ class House:
     namespace: Sequence[str]
     model: ScriptedModel
     mark: str = field(default_factory=lambda: f"RALPH_E2E_{uuid.uuid4().hex}")
+    forever: str = field(default_factory=lambda: f"7531.{uuid.uuid4().int}")
+    """Seconds to sleep that no other sleeps, to find also a process that cleared its environment."""
 
     @property
     def root(self) -> Path:
@@ -132,11 +143,7 @@ class House:
         ours, theirs = socket.socketpair()
         with ours, theirs:
             process = subprocess.Popen(
-                [
-                    *self.namespace,
-                    *(sys.executable, "-I", "-S", str(INSIDE), str(theirs.fileno()), str(PORT)),
-                    *(str(Path(sys.executable).with_name("ralph")), *arguments),
-                ],
+                inside(self.namespace, theirs, str(Path(sys.executable).with_name("ralph")), *arguments),
                 cwd=self.root,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
@@ -163,21 +170,21 @@ class House:
         assert process.returncode == code, f"exit code {process.returncode}\n{stdout}\n{stderr}"
         return Ended(stdout, stderr, time.monotonic() - started)
 
-    def processes(self, *, running: str = "") -> list[str]:
-        """What still runs of all that was started here, by the mark in its environment or a word of its command."""
-        return [f"{process.pid}: {' '.join(process.cmdline())[:200]}" for process in self._found(running)]
+    def processes(self) -> list[str]:
+        """What still runs of all that was started here."""
+        return [f"{process.pid}: {' '.join(process.cmdline())[:200]}" for process in self._found()]
 
     def end_processes(self) -> None:
         for process in self._found():
             with suppress(psutil.Error):
                 process.kill()
 
-    def _found(self, running: str = "") -> list[psutil.Process]:
+    def _found(self) -> list[psutil.Process]:
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error, OSError):
-                marked = self.mark in process.environ() or (running and running in process.cmdline())
-                if marked and process.status() != psutil.STATUS_ZOMBIE:
+                ours = self.mark in process.environ() or self.forever in process.cmdline()
+                if ours and process.status() != psutil.STATUS_ZOMBIE:
                     found.append(process)
         return found
 

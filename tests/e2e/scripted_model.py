@@ -23,7 +23,6 @@ TOKENS = TOKENS_IN + TOKENS_CACHED + TOKENS_OUT
 
 _TASK = re.compile(r"^# Your task: (\S+)$", re.MULTILINE)
 _ATTEMPT = re.compile(r"attempt (\d+) of \d+ at this task")
-_NO_TASK = "no task"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,6 @@ class Request:
     attempt: int
     prompt: str
     messages: list[dict[str, Any]]
-    headers: dict[str, str]
 
 
 class ScriptedModel:
@@ -85,8 +83,6 @@ class ScriptedModel:
     def __init__(self) -> None:
         self.script: Script = {}
         self.requests: list[Request] = []
-        self.others: list[str] = []
-        """Whatever else was asked for, by method and path."""
         self.hanging = threading.Event()
         """Set as soon as a request is left without an answer."""
         self._played: Counter[tuple[str, int]] = Counter()
@@ -108,10 +104,9 @@ class ScriptedModel:
         """The prompts of a task, one for each attempt, in order."""
         return list(dict.fromkeys(request.prompt for request in self.requests if request.task == task))
 
-    def next_turn(self, body: dict[str, Any], headers: dict[str, str]) -> Turn:
-        request = _request(body, headers)
-        if request.task == _NO_TASK or not body.get("tools"):
-            self.others.append(f"a question without tools: {request.prompt[:100]}")
+    def next_turn(self, body: dict[str, Any]) -> Turn:
+        request = _request(body)
+        if request is None or not body.get("tools"):
             return Say("ok")
         with self._lock:
             self.requests.append(request)
@@ -122,12 +117,14 @@ class ScriptedModel:
             return turns[min(self._played[place], len(turns)) - 1]
 
 
-def _request(body: dict[str, Any], headers: dict[str, str]) -> Request:
+def _request(body: dict[str, Any]) -> Request | None:
+    """The request, if one of the texts in it is a prompt of Ralph's."""
     messages = body["messages"]
-    texts = [text for message in messages if message["role"] == "user" for text in _texts(message["content"])]
-    prompt = next((text for text in texts if _TASK.search(text)), texts[-1] if texts else "")
-    task, attempt = _TASK.search(prompt), _ATTEMPT.search(prompt)
-    return Request(task[1] if task else _NO_TASK, int(attempt[1]) if attempt else 0, prompt, messages, headers)
+    for text in (text for message in messages if message["role"] == "user" for text in _texts(message["content"])):
+        task, attempt = _TASK.search(text), _ATTEMPT.search(text)
+        if task and attempt:
+            return Request(task[1], int(attempt[1]), text, messages)
+    return None
 
 
 def _texts(content: str | list[dict[str, Any]]) -> list[str]:
@@ -197,11 +194,6 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.1"
 
-    def do_GET(self) -> None:
-        self._other()
-
-    do_HEAD = do_GET
-
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         path = self.path.partition("?")[0]
@@ -209,9 +201,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, {"input_tokens": TOKENS_IN})
         elif path == "/v1/messages":
             asked = json.loads(body)
-            self._play(self.server.model.next_turn(asked, dict(self.headers)), asked)
+            self._play(self.server.model.next_turn(asked), asked)
         else:
-            self._other()
+            self._send(404, {"type": "error", "error": {"type": "not_found_error", "message": "no such page"}})
 
     def _play(self, turn: Turn, asked: dict[str, Any]) -> None:
         match turn:
@@ -250,10 +242,6 @@ class _Handler(BaseHTTPRequestHandler):
         with contextlib.suppress(OSError):
             while wait and self.connection.recv(65536):
                 pass
-
-    def _other(self) -> None:
-        self.server.model.others.append(f"{self.command} {self.path}")
-        self._send(404, {"type": "error", "error": {"type": "not_found_error", "message": "no such page"}})
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name it has
         pass

@@ -1,13 +1,12 @@
-"""The genuine claude in the real loop: what it does well is committed; what it only says, and what goes wrong, is not."""
+"""The genuine claude in the real loop: what it does well is committed, what it only says or fails at is not."""
 
 import signal
-import uuid
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from e2e.house import ADD, DOUBLE, GATE, House
-from e2e.scripted_model import TOKENS, Cut, Hang, Refuse, Say, Use
+from .house import ADD, DOUBLE, GATE, House
+from .scripted_model import TOKENS, Cut, Hang, Refuse, Say, Use
 
 PROMISE = "<promise>IMPLEMENTATION_COMPLETE</promise>"
 DONE = Say(f"It is done.\n\n{PROMISE}")
@@ -213,13 +212,13 @@ def test_an_answer_that_is_cut_off_completes_nothing(house: House) -> None:
 def test_a_hanging_tool_is_ended_with_all_it_started(house: House) -> None:
     """One that left the tool's session, and one that cleared its environment too."""
     house.configure(limits={"iterationTimeout": SECONDS_FOR_AN_ITERATION})
-    forever, started = f"7531.{uuid.uuid4().int}", house.folder / "started"
+    forever, started = house.forever, house.folder / "started"
     runaways = f"setsid sleep {forever} & (env -i setsid sleep {forever} &)"
     house.model.script = {
         ADD: [[shell(f"{runaways}; echo yes > {started}; sleep {forever}")], [*adds(house), DONE]],
     }
     house.ralph("run", "--task", ADD)
-    assert house.processes(running=forever) == []
+    assert house.processes() == []
     assert started.exists()
     first = house.iteration(1)
     assert (first["agentStatus"], first["completionStatus"], first["verdict"]["hook"]) == ("killed", "failed", "agent")
