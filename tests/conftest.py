@@ -1,7 +1,6 @@
 """Surroundings for every test: a HOME of its own, an identity for git, no configuration from outside."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ IDENTITY = {
 
 
 @pytest.fixture(autouse=True)
-def surroundings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def surroundings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No test reads the real HOME or configuration."""
     home = tmp_path_factory.mktemp("home")
     for name in list(os.environ):
@@ -26,4 +25,4 @@ def surroundings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     monkeypatch.setenv("HOME", str(home))
     for name, value in IDENTITY.items():
         monkeypatch.setenv(name, value)
-    yield home
+    return home

@@ -25,14 +25,14 @@ class Claude:
     def __init__(self, settings: AgentSettings, environment: Mapping[str, str]) -> None:
         self.name = settings.id
         self._settings = settings
-        self._environment = {**environment, **settings.env}
+        self._environment = environment
         self._program = words(settings.command, agent=settings.id) or ("claude",)
 
     def probe(self) -> Probe:
         problem = missing(self._program[0], self._environment)
         if problem:
             return Probe(installed=False, problem=f"agent {self.name}: {problem}; {_INSTALL}")
-        version, problem = version_of(self._program, self._environment)
+        version, problem = version_of(self._program, dict(self._environment))
         if problem:
             return Probe(installed=False, problem=f"agent {self.name}: {problem}; {_INSTALL}")
         return Probe(installed=True, version=version.removesuffix(" (Claude Code)"))
@@ -41,7 +41,7 @@ class Claude:
         command = Command(
             self.argv(),
             assignment.workspace,
-            _allowed_as_root({**assignment.environment, **self._settings.env}, self._settings.permissions),
+            _surroundings(assignment.environment, self._settings.permissions),
             stdin=assignment.prompt.encode("utf-8", "replace"),
         )
         return run_agent(self.name, command, assignment, ClaudeReader)
@@ -59,8 +59,13 @@ class Claude:
         )
 
 
-def _allowed_as_root(environment: Mapping[str, str], permissions: str) -> dict[str, str]:
-    """claude refuses to skip permissions as root unless it is told that it is in a sandbox (agents.md)."""
+def _surroundings(environment: Mapping[str, str], permissions: str) -> dict[str, str]:
+    """What claude needs beyond the given environment, which may overrule it.
+
+    It puts the branch, status and last commits before the prompt unless told not to, and then no prefix cache hits.
+    As root it refuses to skip permissions unless it is told that it is in a sandbox (agents.md).
+    """
+    own = {"CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS": "1"}
     if permissions == "full" and os.geteuid() == 0:
-        return {"IS_SANDBOX": "1", **environment}
-    return dict(environment)
+        own["IS_SANDBOX"] = "1"
+    return {**own, **environment}

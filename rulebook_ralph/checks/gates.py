@@ -1,6 +1,6 @@
 """Gates: the project's own commands, run by Ralph in a shell, in order, to the first required failure."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from threading import Event
 
@@ -27,10 +27,11 @@ def run_steps(
     cancelled: Event,
     started: Callable[[VerificationStep], None],
     ended: Callable[[CheckResult], None],
+    excused: Collection[str] = (),
     to_the_end: bool = False,
 ) -> tuple[CheckResult, ...]:
-    """The results of the steps that were run, in order. After a required failure the rest is left out, unless
-    `to_the_end`. `clean` takes secrets out of output. Raises Cancelled.
+    """The results of the steps that were run, in order. After a required failure the rest is left out, unless that step
+    is `excused`, or `to_the_end`. `clean` takes secrets out of output. Raises Cancelled.
     """
     results: list[CheckResult] = []
     for step in steps:
@@ -38,7 +39,7 @@ def run_steps(
         result = run_step(step, root=root, environment=environment, clean=clean, cancelled=cancelled)
         results.append(result)
         ended(result)
-        if step.required and not result.passed and not to_the_end:
+        if step.required and not result.passed and step.name not in excused and not to_the_end:
             break
     return tuple(results)
 

@@ -16,7 +16,7 @@ from rulebook_ralph.core.evidence import AgentResult, ParsedIteration, ToolResul
 MAX_ITEMS = 50
 MAX_ITEM_CHARS = 2000
 
-_REPORT = re.compile(r"^[ \t]*```+[ \t]*ralph-report[ \t]*\n(.*?)^[ \t]*```+[ \t]*$", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"[ \t]*```+[ \t]*(ralph-report)?\s*")
 _PROMISE_LINE = re.compile(r"\s*<promise>([^<>]{1,200})</promise>\s*", re.IGNORECASE)
 _BLOCKED_LINE = re.compile(r"^[ \t]*<ralph>\s*BLOCKED:([^<]{0,2000})</ralph>[ \t]*$", re.IGNORECASE | re.MULTILINE)
 _HEADING = re.compile(
@@ -51,8 +51,8 @@ _QUALITY: tuple[tuple[str, re.Pattern[str], re.Pattern[str]], ...] = (
 def parse(result: AgentResult) -> ParsedIteration:
     """Everything the agent says about its work, from its final message and its tool results."""
     text = result.final_text
-    report = _report(text)
-    prose = _REPORT.sub("", text)
+    blocks, prose = _split(text)
+    report = _report(blocks[-1]) if blocks else {}
     promises = _promises(prose)
     blocked = _text(report.get("blocked")) or _blocked(prose)
     return ParsedIteration(
@@ -68,12 +68,27 @@ def parse(result: AgentResult) -> ParsedIteration:
     )
 
 
-def _report(text: str) -> dict[str, Any]:
-    blocks = _REPORT.findall(text)
-    if not blocks:
-        return {}
+def _split(text: str) -> tuple[list[str], str]:
+    """The contents of the closed report blocks, and the text without them. Line by line, so that no text makes it slow."""
+    blocks: list[str] = []
+    prose: list[str] = []
+    opened: int | None = None
+    for line in text.split("\n"):
+        fence = _FENCE.fullmatch(line) if "```" in line else None
+        if fence and fence.group(1):
+            opened = len(prose)
+        elif fence and opened is not None:
+            blocks.append("\n".join(prose[opened + 1 :]))
+            del prose[opened:]
+            opened = None
+            continue
+        prose.append(line)
+    return blocks, "\n".join(prose)
+
+
+def _report(block: str) -> dict[str, Any]:
     try:
-        value = msgspec.json.decode(blocks[-1].encode("utf-8", "replace"))
+        value = msgspec.json.decode(block.encode("utf-8", "replace"))
     except (msgspec.MsgspecError, RecursionError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}
@@ -120,8 +135,8 @@ def _quality(claimed: object, prose: str) -> dict[str, bool]:
 
 def _commit_messages(report: dict[str, Any], tools: tuple[ToolResult, ...]) -> tuple[str, ...]:
     commands = (tool.command for tool in tools if "git" in tool.command and "commit" in tool.command)
-    messages = [_text(report.get("commitMessage")), *map(_message_argument, commands)]
-    return tuple(message for message in messages if message)[:MAX_ITEMS]
+    messages = itertools.chain([_text(report.get("commitMessage"))], map(_message_argument, commands))
+    return tuple(itertools.islice(filter(None, messages), MAX_ITEMS))
 
 
 def _message_argument(command: str) -> str:
@@ -140,6 +155,8 @@ def _listed(prose: str, titles: tuple[str, ...]) -> tuple[str, ...]:
     items: list[str] = []
     inside = False
     for line in prose.splitlines():
+        if not line or line.isspace():
+            continue
         heading = _HEADING.match(line)
         labelled = _LABELLED.match(line)
         bullet = _BULLET.match(line)
@@ -148,8 +165,8 @@ def _listed(prose: str, titles: tuple[str, ...]) -> tuple[str, ...]:
         elif heading:
             inside = heading.group(1).lower().startswith(titles)
         elif inside and bullet:
-            items.append(_text(bullet.group(1)))
-        elif line.strip():
+            items += [] if labelled else [_text(bullet.group(1))]
+        else:
             inside = inside and line.startswith((" ", "\t"))
     return tuple(item for item in items if item)[:MAX_ITEMS]
 

@@ -54,7 +54,8 @@ def limit_reached(limits: Limits, tally: RunTally, *, max_iterations: int) -> St
     if limits.max_run_wall_time is not None and tally.elapsed >= limits.max_run_wall_time:
         return Stop("max-wall-time", f"the run's time limit of {limits.max_run_wall_time:.0f} s is reached")
     if tally.iterations >= max_iterations:
-        return Stop("max-iterations", f"the limit of {max_iterations} iterations is reached")
+        many = f"{max_iterations} iterations" if max_iterations > 1 else "one iteration"
+        return Stop("max-iterations", f"the limit of {many} is reached")
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rulebook_ralph.core.printable import printable
 from rulebook_ralph.loop.evidence import Gates
 from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace.git import GitError
@@ -93,7 +94,7 @@ class Candidate:
 
 def subject(task: Task) -> str:
     """The first line of a task's commit."""
-    title = " ".join(task.title.split()) or task.id
+    title = " ".join(printable(task.title).split()) or task.id
     return title if len(title) <= _SUBJECT_LENGTH else title[: _SUBJECT_LENGTH - 1].rstrip() + "…"
 
 
@@ -105,4 +106,4 @@ def commit_message(task: Task, assignment: Assignment, parsed: ParsedIteration) 
         f"Ralph-Attempt: {assignment.attempt}\n"
         f"Ralph-Agent: {assignment.environment.get('RALPH_AGENT', 'unknown')}\n"
     )
-    return "\n\n".join(part for part in (subject(task), " ".join(parsed.summary.split()), trailers) if part)
+    return "\n\n".join(part for part in (subject(task), " ".join(printable(parsed.summary).split()), trailers) if part)

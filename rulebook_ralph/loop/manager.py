@@ -16,7 +16,7 @@ from rulebook_ralph.core.evidence import CheckResult, Iteration
 from rulebook_ralph.core.model import Prd, Stage, Task
 from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.core.settings import VerificationStep
-from rulebook_ralph.errors import RalphError
+from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.loop import brief, leftovers, preflight, record, recovery, summary
 from rulebook_ralph.loop.iteration import Assignment, Outcome, Tools, attempt
 from rulebook_ralph.loop.pipeline import built_in_hooks
@@ -24,6 +24,7 @@ from rulebook_ralph.loop.project import Project, load_prd
 from rulebook_ralph.loop.settler import RECENT_COMMITS, Settler
 from rulebook_ralph.state import lock
 from rulebook_ralph.workspace import guard
+from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.repository import check_out_branch
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
 
@@ -84,6 +85,13 @@ class Manager:
 
     def run(self) -> events.RunEnded:
         """Work until nothing is left or a limit ends it; always leaves a resumable state. Raises RalphError."""
+        try:
+            return self._locked_run()
+        except GitError as error:
+            problem = f"{error}; mend the repository {self._project.root}, then: ralph resume"
+            raise RalphError(problem, exit_code=ExitCode.UNEXPECTED) from error
+
+    def _locked_run(self) -> events.RunEnded:
         path = self._project.lock_file
         with lock.held(path, since=self._clock.iso(), command=self._options.command) as died:
             self._prepare(after_death=died)
@@ -355,6 +363,7 @@ class Manager:
             cancelled=self._cancelled,
             started=lambda step: self._report(events.GateStarted(step.name, step.command, on_base)),
             ended=lambda result: self._report(events.GateEnded(result, on_base)),
+            excused=self._excused,
             to_the_end=on_base,
         )
 

@@ -7,6 +7,7 @@ end, everything skipped, completes.
 from collections.abc import Sequence
 from typing import Protocol
 
+from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import CheckResult, Verdict, feedback_excerpt
 from rulebook_ralph.loop.evidence import Evidence, Gates, Judgement
 
@@ -43,13 +44,6 @@ class AgentEnd:
         result = evidence.result
         if result.killed_by == "interrupted":
             return Verdict(action="stop", reason="interrupted", stop_reason="interrupted", counts=False)
-        if result.killed_by == "wall-time" and evidence.run_limited:
-            reason = "the run's time limit ended the agent"
-            return Verdict(action="stop", reason=reason, stop_reason="max-wall-time", counts=False)
-        if result.killed_by is not None:
-            what = "took longer than" if result.killed_by == "wall-time" else "printed nothing for"
-            reason = f"the agent {what} the limit and was ended by Ralph"
-            return Verdict(action="continue", reason=reason, feedback=f"{_capital(reason)}. Work in smaller steps.")
         fault = result.fault
         if fault is not None and fault.kind in _CANNOT_HEAL:
             reason = f"the agent cannot work ({fault.kind}): {fault.message}"
@@ -58,6 +52,13 @@ class AgentEnd:
             until = f", until {fault.resets_at}" if fault.resets_at else ""
             reason = f"the agent's usage limit is reached{until}: {fault.message}"
             return Verdict(action="stop", reason=reason, stop_reason="rate-limited", counts=False)
+        if result.killed_by == "wall-time" and evidence.run_limited:
+            reason = "the run's time limit ended the agent"
+            return Verdict(action="stop", reason=reason, stop_reason="max-wall-time", counts=False)
+        if result.killed_by is not None:
+            what = "took longer than" if result.killed_by == "wall-time" else "printed nothing for"
+            reason = f"the agent {what} the limit and was ended by Ralph"
+            return Verdict(action="continue", reason=reason, feedback=f"{_capital(reason)}. Work in smaller steps.")
         if result.status == "truncated":
             reason = "the agent's output ended without its end event: it was cut off"
         else:
@@ -215,7 +216,7 @@ def _gates_due(evidence: Evidence, verdict: Verdict) -> bool:
 
 
 def _with_facts(verdict: Verdict, hook: str, evidence: Evidence) -> Verdict:
-    parts = [verdict.feedback, *evidence.told, *_contradictions(evidence, hook)]
+    parts = [verdict.feedback, *evidence.told, *_denials(evidence), *_contradictions(evidence, hook)]
     feedback = "\n\n".join(part for part in parts if part)
     return Verdict(
         action=verdict.action,
@@ -225,6 +226,15 @@ def _with_facts(verdict: Verdict, hook: str, evidence: Evidence) -> Verdict:
         stop_reason=verdict.stop_reason,
         counts=verdict.counts,
     )
+
+
+def _denials(evidence: Evidence) -> list[str]:
+    """Tools that the agent was refused, with the setting that would allow them."""
+    denied = evidence.result.permission_denials
+    if not denied:
+        return []
+    where = "permissions of this agent in tools.executors of .rulebook-ralph/config.yaml"
+    return [f"You were not allowed to use: {some(denied)}. Do without it; a person can allow it ({where})."]
 
 
 _CLAIMS = {"tests": "test", "lint": "lint", "typecheck": "typecheck"}

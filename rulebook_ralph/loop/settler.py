@@ -325,7 +325,7 @@ class Settler:
         self._unsaved = set()
 
     def _saved_content(self, name: str) -> bytes | None:
-        return commits.file_of_state(self._project.repository, self._reference, name)
+        return commits.file_of_state(self._project.repository, self._saved or self._reference, name)
 
 
 def last_feedback(project: Project, task: Task) -> str:

@@ -200,17 +200,11 @@ def _whole(item: _Item, *, drop_number: bool) -> str:
 
 def _flowed(parts: list[Line]) -> str:
     """Text lines joined to one, blocks of code kept as they are."""
-    pieces: list[str] = []
-    code: list[str] = []
-    for line in [*parts, Line("", 0)]:
-        if line.code:
-            code.append(line.text)
-            continue
-        if code:
-            pieces.append("\n" + textwrap.dedent("\n".join(code)).strip("\n") + "\n")
-            code = []
-        pieces.append(line.text)
-    return re.sub(r" ?\n ?", "\n", " ".join(piece for piece in pieces if piece)).strip()
+    rows: list[str] = []
+    for code, group in groupby(parts, key=lambda line: line.code):
+        texts = [line.text for line in group]
+        rows.append(textwrap.dedent("\n".join(texts)) if code else " ".join(text for text in texts if text))
+    return "\n".join(row for row in rows if row)
 
 
 def _joined(context: str, text: str) -> str:

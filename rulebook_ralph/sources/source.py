@@ -21,7 +21,8 @@ class SourceProblem:
 
     def told(self, root: Path) -> str:
         """`path:line: message`, the path relative to `root` where it lies below, always printable on one line."""
-        file = self.file.relative_to(root) if self.file.is_relative_to(root) else self.file
+        bases = (root, root.resolve())
+        file = next((self.file.relative_to(base) for base in bases if self.file.is_relative_to(base)), self.file)
         place = file.as_posix() if self.line is None else f"{file.as_posix()}:{self.line}"
         return escaped(f"{place}: {self.message}", LONGEST_SHOWN)
 

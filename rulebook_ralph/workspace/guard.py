@@ -40,12 +40,13 @@ _SHARED = ("config", "packed-refs", "shallow", "objects/info/alternates", "logs/
 _SHARED_FOLDERS = ("info", "hooks", "refs")
 _LOCKS = ("index.lock", "HEAD.lock", "config.lock", "packed-refs.lock")
 _FREE_REFS = ("refs/ralph", "refs/remotes")
+_SPECIAL = -2
 _INERT = ".sample"  # hooks that git never runs
 _HASH = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 Files = dict[str, tuple[bytes, int]]
-"""Path -> content and mode of a plain file; of a link its target and -1."""
+"""Path -> content and mode of a plain file; of a link its target and -1; of a pipe or the like nothing and _SPECIAL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Guard:
         if refs is not None:
             changed = [path for path in changed if "/refs/" not in path or path.endswith(tuple(f"/{r}" for r in refs))]
         tips = _tips(now, changed) - _tips(self.files, self.files)
-        for path in changed:
+        for path in sorted(changed, key=lambda path: path in self.files):  # what stands in the way goes first
             if path in self.files:
                 _write(Path(path), self.files[path])
             else:
@@ -147,6 +148,8 @@ def _read(repository: Repository) -> Files:
                 files[path] = (os.fsencode(os.readlink(path)), -1)  # noqa: PTH115
             elif stat.S_ISREG(status.st_mode):
                 files[path] = (_content(path, status.st_size), stat.S_IMODE(status.st_mode))
+            elif not stat.S_ISDIR(status.st_mode):
+                files[path] = (b"", _SPECIAL)
     return files
 
 
@@ -167,10 +170,10 @@ def _guarded_paths(repository: Repository) -> Iterator[str]:
     yield from (f"{shared}/{name}" for name in _SHARED)
     free = {f"{shared}/{name}" for name in _FREE_REFS}
     for folder in [*(f"{own}/{name}" for name in _PER_TREE_FOLDERS), *(f"{shared}/{name}" for name in _SHARED_FOLDERS)]:
-        if Path(folder).is_symlink():
-            yield folder
-        else:
+        if os.path.isdir(folder) and not os.path.islink(folder):  # noqa: PTH112, PTH114 - as above
             yield from _below(folder, free)
+        else:
+            yield folder
 
 
 def _below(folder: str, free: set[str]) -> Iterator[str]:
@@ -213,6 +216,8 @@ def _write(path: Path, content: tuple[bytes, int]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if mode == -1:
         path.symlink_to(os.fsdecode(data))
+        return
+    if mode == _SPECIAL:  # it cannot be made again
         return
     temporary = path.with_name(f"{path.name}.ralph")
     temporary.write_bytes(data)

@@ -181,7 +181,13 @@ class Workspace:
         if len(names) > _MOST_NAMED:
             names = self._git(*listing, "--directory", "--no-empty-directory").split(b"\0")
         paths = (os.fsdecode(name).rstrip("/") for name in names if name)
-        return frozenset(path for path in paths if not within_state(path))
+        return frozenset(path for path in paths if not within_state(path)) | self._left_alone()
+
+    def _left_alone(self) -> frozenset[str]:
+        """Tracked files that stand in the tree and that the user told git not to look at."""
+        flagged = self.repository.git.raw("ls-files", "-v", "-z").split(b"\0")
+        names = (os.fsdecode(entry[2:]) for entry in flagged if entry[:1] == b"S" or entry[:1].islower())
+        return frozenset(name for name in names if os.path.lexists(self.repository.root / name))
 
     def _add_all(self, opening: Opening) -> None:
         if self._rules != opening.ignore_files:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,10 +18,9 @@ from rulebook_ralph.workspace import commits, git
 class Stopwatch:
     """Seconds and calls by kind, and the moments at which agents started."""
 
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     calls: Counter[str] = field(default_factory=Counter)
     starts: list[tuple[float, float]] = field(default_factory=list)
-    _inside: bool = False
 
     def watched(self, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*arguments: Any, **named: Any) -> Any:

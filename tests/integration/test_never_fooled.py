@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from tests.harness import HONEST, PROMISE, TESTS, Project, Ran, make_project, picture, task
 
 BREAK = "echo broken > app.txt\n"

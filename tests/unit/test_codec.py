@@ -1,4 +1,4 @@
-# ruff: noqa: E501 - a case of a table is one line
+
 import json
 from typing import Any
 

@@ -1,0 +1,619 @@
+"""A run from outside: what lies on disk and in git afterwards, its options, its limits, interruption and recovery."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.harness import HONEST, PROMISE, TESTS, Project, finish, make_project, picture, task, wait_for
+
+FAIL = 'echo "$RALPH_TASK $RALPH_ATTEMPT" >> tried.txt\necho "learned: the door is green"\nexit 1\n'
+WAIT = 'touch "$BESIDE/started"\nsleep 30\n'
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return make_project(tmp_path)
+
+
+def two(tmp_path: Path, **settings: object) -> Project:
+    return make_project(tmp_path, tasks=[task("one"), task("two")], **settings)  # type: ignore[arg-type]
+
+
+# The write order
+
+
+def test_what_a_run_leaves_on_disk(tmp_path: Path) -> None:
+    project = two(tmp_path)
+    ran = project.ralph("run")
+    assert ran.code == 0, ran.err
+    assert project.subjects() == ["Do one", "ralph: one completed", "Do two", "ralph: two completed"]
+    for number, name in ((1, "one"), (2, "two")):
+        commit = project.task_commits()[name]
+        record = project.records[number - 1]
+        assert project.changed(commit) == [f"work/{name}.txt"]
+        assert project.git("rev-parse", f"{commit}^{{tree}}") == record.tree
+        assert (record.commit, record.phase, record.completion_status) == (commit, "settled", "completed")
+        assert record.tasks_completed == (name,)
+        assert all(path.startswith(".rulebook-ralph/") for path in project.changed(f"{commit}~-1".replace("~-1", "")) if "work" not in path)
+        assert project.task(name).status == "completed"
+        assert project.task(name).completed_at
+        assert project.task(name).settled_iteration == number
+    state_commits = project.git("log", "--format=%H", "--grep=^ralph: ").splitlines()
+    for commit in state_commits:
+        assert all(path.startswith(".rulebook-ralph/") for path in project.changed(commit))
+    assert project.git("status", "--porcelain") == ""
+    prd = project.prd
+    assert (prd.totals.iterations, prd.totals.completed, prd.totals.failed) == (2, 2, 0)
+    text = project.folder.progress.read_text()
+    assert text.index("## Iteration 0 ·") < text.index("## Iteration 1 · one · coder · attempt 1 · completed")
+    assert text.index("## End of iteration 1\n") < text.index("## Iteration 2 · two ·")
+    assert sorted(os.listdir(project.folder.history)) == ["iteration-1.json", "iteration-2.json"]
+    assert project.ralph("validate").code == 0
+
+
+def test_no_state_commits_where_none_are_wanted(project: Project) -> None:
+    project.configure(git={"stateCommit": "none"})
+    assert project.ralph("run").code == 0
+    assert project.subjects() == ["Do one"]
+    assert project.task().status == "completed"
+
+
+def test_a_second_run_does_nothing_and_says_so(project: Project) -> None:
+    assert project.ralph("run").code == 0
+    before = project.refs()
+    ran = project.ralph("run")
+    assert ran.code == 0
+    assert "complete" in ran.out
+    assert project.refs("refs/heads") == {name: commit for name, commit in before.items() if "heads" in name}
+
+
+# Which task, how often
+
+
+def test_order_of_dependencies_and_priorities(tmp_path: Path) -> None:
+    tasks = [
+        task("late", priority=9),
+        task("needs-late", priority=1, dependencies=("late",)),
+        task("first", priority=1),
+        task("middle", priority=5),
+        task("done", status="completed"),
+        task("after-done", priority=2, dependencies=("done",)),
+    ]
+    project = make_project(tmp_path, tasks=tasks)
+    assert project.ralph("run").code == 0
+    assert [record.task_id for record in project.records] == ["first", "after-done", "middle", "late", "needs-late"]
+
+
+def test_a_task_behind_a_blocked_one_waits(tmp_path: Path) -> None:
+    tasks = [task("one"), task("two", dependencies=("one",)), task("three")]
+    project = make_project(tmp_path, tasks=tasks, attempts=1, agent=f"test $RALPH_TASK != one || {{ {FAIL} }}\n" + HONEST)
+    ran = project.ralph("run", "--json")
+    assert ran.code == 3
+    assert [project.task(name).status for name in ("one", "two", "three")] == ["blocked", "pending", "completed"]
+    assert ran.json["blockingIssue"]["taskId"] == "one"
+    assert ran.json["completedCount"] == 1
+
+
+def test_only_the_task_that_is_named(tmp_path: Path) -> None:
+    project = two(tmp_path)
+    assert project.ralph("run", "--task", "two").code == 0
+    assert [project.task(name).status for name in ("one", "two")] == ["pending", "completed"]
+
+
+def test_blocked_marker(tmp_path: Path) -> None:
+    project = two(tmp_path, agent='test $RALPH_TASK = one || {\n' + HONEST + 'exit 0\n}\necho x > half.txt\necho "<ralph>BLOCKED: no key for the API</ralph>"\n')
+    ran = project.ralph("run")
+    assert ran.code == 3
+    assert "no key for the API" in (project.task("one").blocked_reason or "")
+    assert project.task("two").status == "completed"
+    assert not (project.root / "half.txt").exists()
+    assert project.git("show", f"{project.snapshots()[1]}:half.txt") == "x"
+
+
+@pytest.mark.parametrize(("command", "again"), [(["run"], True), (["run", "--no-retry-blocked"], False), (["resume"], False), (["resume", "--retry-blocked"], True)])
+def test_blocked_tasks_are_tried_again_once(tmp_path: Path, command: list[str], again: bool) -> None:
+    project = two(tmp_path, attempts=2, agent=f"test $RALPH_TASK = two || {{ {FAIL} }}\n" + HONEST)
+    assert project.ralph("run", "--max-iterations", "2").code == 3
+    assert project.task("one").status == "blocked"
+    ran = project.ralph(*command)
+    assert ran.code == 3, ran.out
+    names = [record.task_id for record in project.records[2:]]
+    assert names == (["two", "one", "one"] if again else ["two"])
+    if again:
+        assert [record.attempt for record in project.records[3:]] == [1, 2]
+    assert project.task("one").status == "blocked"
+
+
+# Limits
+
+
+def test_max_iterations_then_resume(project: Project) -> None:
+    project.configure(attempts=3)
+    project.agent(FAIL)
+    ran = project.ralph("run", "--max-iterations", "2", "--json")
+    assert ran.code == 4
+    assert (ran.json["stopReason"], ran.json["iterations"], ran.json["success"]) == ("max-iterations", 2, False)
+    assert project.task().status == "in_iteration"
+    assert project.subjects() == ["ralph: state"]
+    project.agent('cat > "$BESIDE/prompt"\n' + HONEST)
+    assert project.ralph("resume").code == 0
+    assert project.last.attempt == 3
+    assert project.changed(project.task_commits()["one"]) == ["tried.txt", "work/one.txt"]
+    assert project.git("show", "HEAD:tried.txt") == "one 1\none 2"
+    prompt = (project.beside / "prompt").read_text()
+    assert "the door is green" in prompt
+    assert "exit code 1" in prompt
+
+
+def test_the_last_allowed_iteration_counts(tmp_path: Path) -> None:
+    project = two(tmp_path)
+    assert project.ralph("run", "--max-iterations", "2").code == 0
+
+
+def test_max_wall_time_of_the_run(project: Project) -> None:
+    """A run that ends at its time limit leaves a resumable state, and its cut off attempt does not use up the task."""
+    project.configure(attempts=1)
+    project.agent("echo half > half.txt\nsleep 30\n")
+    ran = project.ralph("run", "--max-wall-time", "1s")
+    assert ran.code == 4, ran.out
+    assert project.task().status != "blocked"
+    project.agent(HONEST)
+    assert project.ralph("resume").code == 0
+    assert project.changed(project.task_commits()["one"]) == ["half.txt", "work/one.txt"]
+
+
+def test_wall_time_of_a_task(project: Project) -> None:
+    project.configure(attempts=5, limits={"maxWallTime": 0.1})
+    project.agent("sleep 0.2\n" + FAIL)
+    assert project.ralph("run").code == 3
+    assert "maxWallTime" in (project.task().blocked_reason or "")
+
+
+def test_cost_limit(project: Project) -> None:
+    script = project.beside / "script.json"
+    script.write_text(json.dumps({"default": {"cost": 0.6, "tokens": 100}}))
+    executor = {"id": "played", "type": "scripted", "args": [str(script)]}
+    project.configure(tools={"executors": [executor]}, defaults={"executor": "played"}, limits={"maxCostUsd": 1})
+    ran = project.ralph("run", "--json")
+    assert ran.code == 4
+    assert (ran.json["stopReason"], ran.json["iterations"], ran.json["costUsd"]) == ("max-cost", 2, 1.2)
+    assert project.prd.totals.cost_usd == 1.2
+    assert project.prd.totals.tokens == 200
+
+
+# Options
+
+
+def test_dry_run_touches_nothing(project: Project) -> None:
+    (project.root / "notes.txt").write_text("mine")
+    before = picture(project.root)
+    ran = project.ralph("run", "--dry-run")
+    assert ran.code == 0
+    assert "Do one" in ran.out
+    assert "sh check.sh" in ran.out
+    assert picture(project.root) == before
+    assert project.ralph("run", "--dry-run", "--json").json["tasks"][0]["id"] == "one"
+    assert picture(project.root) == before
+
+
+def test_json_is_one_object_and_the_rest_goes_to_stderr(project: Project) -> None:
+    ran = project.ralph("run", "--json")
+    assert set(ran.json) == {
+        "success",
+        "completedCount",
+        "failedCount",
+        "iterations",
+        "stopReason",
+        "error",
+        "blockingIssue",
+        "costUsd",
+        "tokens",
+        "durationMs",
+    }
+    assert (ran.json["success"], ran.json["stopReason"], ran.json["error"], ran.json["completedCount"]) == (True, "complete", None, 1)
+    assert "one: Do one" in ran.err
+
+
+def test_quiet_says_less(tmp_path: Path) -> None:
+    loud, quiet = (make_project(tmp_path / name) for name in ("loud", "quiet"))
+    said, whispered = loud.ralph("run").out, quiet.ralph("run", "--quiet").out
+    assert len(whispered.splitlines()) < len(said.splitlines())
+    assert "one" in whispered
+    assert "completed" in whispered
+
+
+def test_trust_agent_goes_without_gates(project: Project) -> None:
+    project.configure(gates=[])
+    assert project.ralph("run").code == 2
+    assert project.records == []
+    assert project.ralph("run", "--trust-agent").code == 0
+    project.tasks(task("two"))
+    project.agent(PROMISE)
+    project.configure(gates=[], attempts=1)
+    assert project.ralph("run", "--trust-agent").code == 3, "even a trusted agent must change something"
+
+
+def test_agent_by_name(project: Project) -> None:
+    (project.beside / "other.sh").write_text("echo other > other.txt\n" + PROMISE)
+    executors = [
+        {"id": "script", "type": "command", "command": "false"},
+        {"id": "other", "type": "command", "command": f"sh {project.beside}/other.sh"},
+    ]
+    project.configure(tools={"executors": executors})
+    assert project.ralph("run", "--agent", "other").code == 0
+    assert project.last.agent == "other"
+    assert "Ralph-Agent: other" in project.git("log", "-1", "--format=%B", project.task_commits()["one"])
+
+
+# The base
+
+
+def test_red_gate_is_not_held_until_it_was_green_once(tmp_path: Path) -> None:
+    lint = {"name": "lint", "kind": "lint", "command": "test -e lint-ok.txt"}
+    project = make_project(
+        tmp_path, tasks=[task("one"), task("two"), task("three")], gates=[lint, TESTS], attempts=1,
+        agent="case $RALPH_TASK in two) touch lint-ok.txt ;; three) rm lint-ok.txt ;; esac\n" + HONEST,
+    )
+    ran = project.ralph("run")
+    assert ran.code == 3
+    assert "lint" in ran.out
+    assert [project.task(name).status for name in ("one", "two", "three")] == ["completed", "completed", "blocked"]
+    assert "gate 'lint' failed" in project.last.feedback
+
+
+def test_every_gate_red_on_the_base(project: Project) -> None:
+    gate = {"name": "tests", "kind": "test", "command": "test -e built.txt"}
+    project.configure(gates=[gate], attempts=2)
+    project.agent("test $RALPH_ATTEMPT = 1 || touch built.txt\n" + HONEST)
+    ran = project.ralph("run")
+    assert ran.code == 0, ran.out
+    assert "every gate is red" in ran.out
+    assert [record.completion_status for record in project.records] == ["failed", "completed"]
+    assert "Every gate is red" in project.records[0].feedback
+
+
+def test_strict_refuses_a_red_base(project: Project) -> None:
+    project.configure(gates=[{"name": "tests", "command": "false"}])
+    ran = project.ralph("run", "--strict")
+    assert ran.code == 2
+    assert "tests" in ran.err
+    assert project.records == []
+    project.configure()
+    assert project.ralph("run", "--strict").code == 0
+
+
+def test_gates_on_the_base_leave_nothing_behind(project: Project) -> None:
+    """What the gates write on the base is no agent's work."""
+    project.configure(gates=[{**TESTS, "command": "echo built > built.txt; echo more >> docs/guide.md; sh check.sh"}], attempts=1)
+    project.agent(PROMISE)
+    assert project.ralph("run").code == 3
+    assert "no file differs" in project.last.feedback
+    assert project.status() == []
+
+
+def test_detached_head_becomes_the_branch(project: Project) -> None:
+    project.commit("second", **{"second.txt": "2\n"})
+    project.git("checkout", "-q", "--detach", "HEAD^")
+    assert project.ralph("run").code == 0
+    assert project.git("symbolic-ref", "--short", "HEAD") == "ralph/toy"
+    assert project.git("merge-base", "main", "ralph/toy") == project.git("rev-parse", "main^")
+
+
+def test_the_branch_that_the_prd_names(project: Project) -> None:
+    project.tasks(task(), branch="feature/x")
+    assert project.ralph("run").code == 0
+    assert project.git("symbolic-ref", "--short", "HEAD") == "feature/x"
+    assert "one" in project.task_commits("feature/x")
+
+
+def test_a_branch_is_never_reset(project: Project) -> None:
+    assert project.ralph("run").code == 0
+    tip = project.git("rev-parse", "ralph/toy")
+    project.git("switch", "-q", "main")
+    project.git("checkout", "-q", "ralph/toy", "--", ".rulebook-ralph")
+    project.git("commit", "-qm", "state on main too")
+    project.tasks(task(), task("two"))
+    project.git("commit", "-qam", "one more")
+    ran = project.ralph("run")
+    assert project.git("merge-base", "--is-ancestor", tip, "ralph/toy") == ""
+    assert ran.code == 2 or "two" in project.task_commits("ralph/toy"), ran.out + ran.err
+
+
+def test_untracked_and_ignored_files_are_never_touched(tmp_path: Path) -> None:
+    project = two(tmp_path, attempts=2)
+    project.configure(attempts=2, git={"rollback": "reset"})
+    mine = {"notes.txt": "mine", "folder/a b": "mine", "cache.o": "ignored", "folder/c.o": "ignored", "work/mine": "mine"}
+    project.write(mine)
+    project.agent(f"echo $RALPH_ATTEMPT > tmp.txt\ntest $RALPH_TASK = two || {{ {FAIL} }}\nrm tmp.txt\n" + HONEST)
+    assert project.ralph("run", "--no-retry-blocked").code == 3
+    assert {name: (project.root / name).read_text() for name in mine} == mine
+    assert project.changed(project.task_commits()["two"]) == ["work/two.txt"]
+    assert project.status() == ["?? folder/a b", "?? notes.txt", "?? work/mine"]
+    assert project.tree().keys() - project.tree("main").keys() == {"work/two.txt"}
+
+
+# A person at the same time
+
+
+def person(project: Project, script: str) -> str:
+    """Agent's text that makes something happen outside of the agent's processes, as an editor would, and waits for it."""
+    (project.beside / "edit.sh").write_text(script)
+    return 'touch "$BESIDE/edit-now"\nwhile test -e "$BESIDE/edit-now"; do sleep 0.01; done\n'
+
+
+def editing(project: Project, edit: Callable[[], None], *arguments: str) -> int:
+    """Run ralph, and make the edit as soon as an agent asks for it."""
+    process = project.start(*arguments)
+    flag = project.beside / "edit-now"
+    wait_for(lambda: flag.exists() or process.poll() is not None, "the agent's sign")
+    edit()
+    flag.unlink()
+    return finish(process).code
+
+
+ASK = 'if mkdir "$BESIDE/asked" 2>/dev/null; then touch "$BESIDE/edit-now"; while test -e "$BESIDE/edit-now"; do sleep 0.01; done; fi\n'
+
+
+def test_an_edit_while_an_agent_lives_is_held(project: Project) -> None:
+    project.agent(ASK + HONEST)
+    config = project.folder.config.read_bytes()
+
+    def edit() -> None:
+        project.folder.config.write_text("verification: {steps: []}\n")
+
+    assert editing(project, edit, "run") == 0
+    assert project.folder.config.read_bytes() == config
+    held = project.root / ".git" / "ralph" / "held" / "iteration-1" / "config.yaml"
+    assert held.read_text() == "verification: {steps: []}\n"
+
+
+def test_an_edit_between_agents_is_taken_over(tmp_path: Path) -> None:
+    """The edit is made by a gate, which is neither an agent nor outlives its attempt."""
+    project = two(tmp_path)
+    edited = project.prd.replacing(task("two", title="Do it otherwise", priority=1))
+    (project.beside / "prd.json").write_text("")
+    project.tasks(*edited.tasks, task("three"))
+    (project.beside / "prd.json").write_bytes(project.folder.prd.read_bytes())
+    project.tasks(task("one"), task("two"))
+    gate = f"sh check.sh && test ! -e work/one.txt || cp '{project.beside}/prd.json' .rulebook-ralph/prd.json"
+    project.configure(gates=[{**TESTS, "command": gate}])
+    ran = project.ralph("run", "--max-iterations", "9")
+    assert "one" in project.task_commits()
+    assert project.task("two").title == "Do it otherwise" or "held" in ran.out
+
+
+def test_an_edit_after_a_run_is_taken_over(project: Project) -> None:
+    project.configure(attempts=1)
+    project.agent(FAIL)
+    assert project.ralph("run").code == 3
+    text = project.folder.prd.read_text().replace('"status": "blocked"', '"status": "pending"').replace("Do one", "Do it so")
+    project.folder.prd.write_text(text)
+    project.agent('cat > "$BESIDE/prompt"\n' + HONEST)
+    assert project.ralph("resume").code == 0
+    assert project.last.attempt == 1
+    assert "Do it so" in (project.beside / "prompt").read_text()
+    assert project.git("log", "-1", "--format=%s", project.task_commits()["one"]) == "Do it so"
+
+
+def test_commits_of_a_person_meanwhile_are_not_lost(project: Project) -> None:
+    """Somebody commits on the run's branch while an agent lives: that commit survives, reachable."""
+    project.agent(ASK + HONEST)
+
+    def edit() -> None:
+        project.git("commit", "-q", "--allow-empty", "-m", "person")
+        (project.beside / "theirs").write_text(project.git("rev-parse", "HEAD"))
+
+    assert editing(project, edit, "run") == 0
+    theirs = (project.beside / "theirs").read_text()
+    assert theirs in project.git("rev-list", "--all").splitlines()
+
+
+# Interruption
+
+
+def started(project: Project, *arguments: str) -> subprocess.Popen[str]:
+    process = project.start(*arguments)
+    wait_for((project.beside / "started").exists, "the agent's start")
+    return process
+
+
+@pytest.mark.parametrize("order", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_once(project: Project, order: signal.Signals) -> None:
+    project.configure(attempts=1)
+    project.agent("echo half > half.txt\n" + WAIT)
+    process = started(project, "run")
+    process.send_signal(order)
+    ran = finish(process)
+    assert ran.code == 130, ran.err
+    assert project.task().status == "pending"
+    assert project.task().attempts == {}
+    assert project.last.completion_status == "interrupted"
+    assert (project.root / "half.txt").read_text() == "half\n"
+    assert project.git("show", f"{project.snapshots()[1]}:half.txt") == "half"
+    assert "ralph resume" in ran.out
+    project.agent("test -e half.txt\n" + HONEST)
+    assert project.ralph("resume").code == 0
+    assert project.last.attempt == 1
+    assert project.changed(project.task_commits()["one"]) == ["half.txt", "work/one.txt"]
+
+
+def test_interrupted_twice_ends_at_once(project: Project) -> None:
+    project.agent("trap '' INT TERM\n" + WAIT + "sleep 30\n")
+    process = started(project, "run")
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    assert finish(process).code == 130
+    project.agent(HONEST)
+    ran = project.ralph("resume")
+    assert ran.code == 0, ran.err
+    assert project.task_commits().keys() == {"one"}
+
+
+def test_interrupted_while_a_gate_runs(project: Project) -> None:
+    project.configure(attempts=1, gates=[{**TESTS, "command": f"test ! -e work/one.txt || {{ touch '{project.beside}/started'; sleep 30; }}"}])
+    process = started(project, "run")
+    process.send_signal(signal.SIGINT)
+    assert finish(process).code == 130
+    assert project.task().status == "pending"
+    project.configure(attempts=1)
+    project.agent('mkdir -p work; echo "$RALPH_TASK" > work/again.txt\n' + PROMISE)
+    assert project.ralph("resume").code == 0
+    assert project.changed(project.task_commits()["one"]) == ["work/again.txt", "work/one.txt"]
+
+
+# Death
+
+KILLS = {
+    "while the agent works": "agent",
+    "while a gate runs": "gate",
+    "while a hook runs": "hook",
+}
+
+
+@pytest.mark.parametrize("moment", KILLS)
+def test_killed_and_resumed(project: Project, moment: str) -> None:
+    """The end is that of a run that was left alone: each task one commit, nothing counted twice."""
+    where = KILLS[moment]
+    halt = f"if mkdir '{project.beside}/halted' 2>/dev/null; then touch '{project.beside}/started'; sleep 30; fi\n"
+    project.agent('echo half > half.txt\n' + (halt if where == "agent" else "") + "rm half.txt\n" + HONEST)
+    if where == "gate":
+        project.configure(attempts=2, gates=[{**TESTS, "command": f"test ! -e work/one.txt || {{ {halt} }}; sh check.sh"}])
+    if where == "hook":
+        hook = project.root / ".git" / "hooks" / "pre-commit"
+        hook.parent.mkdir()
+        hook.write_text("#!/bin/sh\n" + halt)
+        hook.chmod(0o755)
+    process = started(project, "run")
+    process.send_signal(signal.SIGKILL)
+    finish(process)
+    assert project.last.phase != "settled"
+    ran = project.ralph("resume")
+    assert ran.code == 0, ran.err + ran.out
+    assert project.task_commits().keys() == {"one"}
+    assert project.tree() == {**project.tree("main"), "work/one.txt": project.tree()["work/one.txt"]}
+    assert project.status() == []
+    assert project.git("diff", "HEAD") == ""
+    assert {record.phase for record in project.records} == {"settled"}
+    assert project.task().attempts == {"coder": 1}
+    assert project.prd.totals.iterations == len(project.records)
+    assert len(project.snapshots()) == len(project.records)
+    text = project.folder.progress.read_text()
+    assert [text.count(f"## End of iteration {record.iteration_number}\n") for record in project.records] == [1] * len(project.records)
+    assert project.ralph("validate").code == 0
+
+
+_DIE_AT = """
+import os, sys, signal
+def die(*_): os.kill(os.getpid(), signal.SIGKILL)
+count = int(sys.argv.pop(1))
+def audit(event, args):
+    global count
+    if event in ("os.rename", "os.link", "os.remove", "subprocess.Popen") and str(sys.argv[0]):
+        count -= 1
+        if count == 0:
+            die()
+sys.addaudithook(audit)
+from rulebook_ralph.cli import main
+main(sys.argv[1:])
+"""
+
+
+def die_at(project: Project, count: int, *arguments: str) -> int:
+    """Run ralph in a process that kills itself before its `count`th rename, link, removal or start of a process."""
+    done = subprocess.run(
+        [os.sys.executable, "-c", _DIE_AT, str(count), *arguments],  # type: ignore[attr-defined]
+        cwd=project.root,
+        env={**os.environ, **project.environment},
+        capture_output=True,
+        check=False,
+        timeout=20,
+    )
+    return done.returncode
+
+
+@pytest.mark.parametrize("start", range(10))
+def test_killed_before_any_step_and_resumed(tmp_path: Path, start: int) -> None:
+    """Ralph dies before a step it takes; whichever it is, the end is the same as if it had not."""
+    for count in range(18 + start * 4, 22 + start * 4, 2):
+        project = make_project(tmp_path / str(count), attempts=2)
+        (project.root / "notes.txt").write_text("mine")
+        code = die_at(project, count, "run")
+        ran = project.ralph("resume")
+        assert ran.code == 0, (count, code, ran.err, ran.out)
+        assert project.task_commits().keys() == {"one"}, count
+        assert project.changed(project.task_commits()["one"]) == ["work/one.txt"], count
+        assert project.status() == ["?? notes.txt"], count
+        assert project.git("diff", "HEAD") == "", count
+        assert {record.phase for record in project.records} == {"settled"}, count
+        assert project.task().attempts == {"coder": 1}, count
+        assert project.prd.totals.completed == 1, count
+        text = project.folder.progress.read_text()
+        assert all(text.count(f"## End of iteration {record.iteration_number}\n") == 1 for record in project.records), count
+        assert project.ralph("validate").code == 0, count
+
+
+def test_what_a_person_did_after_a_crash_is_kept(project: Project) -> None:
+    project.agent("echo half > half.txt\n" + WAIT)
+    process = started(project, "run")
+    process.send_signal(signal.SIGKILL)
+    finish(process)
+    wait_for(lambda: not (project.root / ".git" / "index.lock").exists(), "git at rest")
+    project.git("branch", "mine", "main")
+    tree = project.git("rev-parse", "main^{tree}")
+    commit = project.git("commit-tree", "-p", "main", "-m", "mine", tree)
+    project.git("update-ref", "refs/heads/mine", commit)
+    project.git("tag", "after")
+    project.agent(HONEST)
+    assert project.ralph("resume").code == 0
+    assert project.git("rev-parse", "mine") == commit
+    assert "after" in project.git("tag")
+
+
+def test_a_commit_of_the_dead_runs_agent_is_kept_reachable(project: Project) -> None:
+    project.agent("echo x > x.txt\ngit add x.txt\ngit commit -q -m mine\ngit rev-parse HEAD > \"$BESIDE/theirs\"\n" + WAIT)
+    process = started(project, "run")
+    process.send_signal(signal.SIGKILL)
+    finish(process)
+    project.agent(HONEST)
+    assert project.ralph("resume").code == 0
+    theirs = (project.beside / "theirs").read_text().strip()
+    assert theirs in project.git("rev-list", "--all").splitlines()
+
+
+def test_deleted_state_folder_after_a_crash(project: Project) -> None:
+    project.configure(attempts=3)
+    project.agent(FAIL)
+    assert project.ralph("run", "--max-iterations", "1").code == 4
+    project.agent("rm -rf .rulebook-ralph\n" + WAIT)
+    process = started(project, "resume")
+    process.send_signal(signal.SIGKILL)
+    finish(process)
+    refused = project.ralph("run")
+    assert refused.code == 2
+    assert "ralph resume" in refused.err
+    project.agent(HONEST)
+    assert project.ralph("resume").code == 0
+    assert [record.iteration_number for record in project.records] == [1, 2, 3]
+    assert project.last.attempt == 2
+
+
+def test_two_runs_at_once(project: Project) -> None:
+    project.agent("if mkdir \"$BESIDE/first\" 2>/dev/null; then\n" + WAIT + "fi\n" + HONEST)
+    process = started(project, "run")
+    before = picture(project.folder.path)
+    ran = project.ralph("run")
+    assert ran.code == 2
+    assert str(process.pid) in ran.err
+    assert picture(project.folder.path) == before
+    process.send_signal(signal.SIGINT)
+    assert finish(process).code == 130
+
+
+def test_from_a_folder_below(project: Project) -> None:
+    assert project.ralph("run", cwd=project.root / "docs").code == 0
+    assert project.changed(project.task_commits()["one"]) == ["work/one.txt"]
