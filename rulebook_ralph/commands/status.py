@@ -6,12 +6,13 @@ from rulebook_ralph.app import App
 from rulebook_ralph.commands.state_folders import state_folder
 from rulebook_ralph.console import Console
 from rulebook_ralph.core import amounts
-from rulebook_ralph.core.model import Prd, Task
-from rulebook_ralph.state import codec, history, lock, store
+from rulebook_ralph.state import history, lock, overview, store
 from rulebook_ralph.state.lock import Holder
+from rulebook_ralph.state.overview import Overview, TaskOverview
 from rulebook_ralph.state.store import StateFolder
 
 _ROWS = 40
+_STATUSES = ("completed", "in_iteration", "pending", "blocked")
 
 
 @click.command()
@@ -21,7 +22,7 @@ _ROWS = 40
 def command(app: App, *, everything: bool, json: bool) -> int:
     """Where the tasks stand, what they cost so far, and whether a run goes on."""
     folder = state_folder(app)
-    prd = codec.decode_prd_quick(store.read_prd_bytes(folder), name=str(folder.prd))
+    prd = overview.decode(store.read_prd_bytes(folder), name=str(folder.prd))
     running = _holder(folder)
     with app.console(json=json) as console:
         if json:
@@ -39,34 +40,32 @@ def _holder(folder: StateFolder) -> Holder | None:
     return lock.holder(git / "ralph" / "lock")
 
 
-def _tell(console: Console, prd: Prd, running: Holder | None, *, everything: bool) -> None:
-    counts = dict.fromkeys(("completed", "in_iteration", "pending", "blocked"), 0)
-    for task in prd.tasks:
-        counts[task.status] += 1
-    console.line(f"{prd.project}: {counts['completed']} of {len(prd.tasks)} tasks completed")
-    console.line("  " + ", ".join(f"{count} {status}" for status, count in counts.items() if status != "completed"))
+def _tell(console: Console, prd: Overview, running: Holder | None, *, everything: bool) -> None:
+    places: dict[str, list[int]] = {status: [] for status in _STATUSES}
+    for index, task in enumerate(prd.tasks):
+        places[task.status].append(index)
+    console.line(f"{prd.project}: {len(places['completed'])} of {len(prd.tasks)} tasks completed")
+    console.line("  " + ", ".join(f"{len(places[status])} {status}" for status in _STATUSES if status != "completed"))
     totals = prd.totals
     console.line(f"  {totals.iterations} iterations, {amounts.money(totals.cost_usd)}, {amounts.tokens(totals.tokens)}")
     if running is not None:
         console.line(f"  running: process {running.pid} ('ralph {running.command}', since {running.since})")
-    shown = prd.tasks if everything or len(prd.tasks) <= _ROWS else _most_telling(prd.tasks)
+    all_of_them = everything or len(prd.tasks) <= _ROWS
+    shown = range(len(prd.tasks)) if all_of_them else _most_telling(places)
     console.line("")
-    console.table(("status", "task", "title", "attempts", "why"), map(_row, shown))
+    console.table(("status", "task", "title", "attempts", "why"), (_row(prd.tasks[index]) for index in shown))
     if len(shown) < len(prd.tasks):
         console.line(f"… {len(prd.tasks) - len(shown)} more; --all lists them")
 
 
-def _most_telling(tasks: tuple[Task, ...]) -> tuple[Task, ...]:
-    """Of many tasks: those at work, the blocked ones, the next pending and the last completed, in file order."""
-    by_status: dict[str, list[int]] = {}
-    for index, task in enumerate(tasks):
-        by_status.setdefault(task.status, []).append(index)
-    chosen = by_status.get("in_iteration", [])[:5] + by_status.get("blocked", [])[:15]
-    chosen += by_status.get("pending", [])[:10] + by_status.get("completed", [])[-10:]
-    return tuple(tasks[index] for index in sorted(chosen))
+def _most_telling(places: dict[str, list[int]]) -> list[int]:
+    """Of many tasks: those at work, blocked ones, the next pending and the last completed, in file order."""
+    return sorted(
+        places["in_iteration"][:5] + places["blocked"][:15] + places["pending"][:10] + places["completed"][-10:]
+    )
 
 
-def _row(task: Task) -> tuple[str, ...]:
+def _row(task: TaskOverview) -> tuple[str, ...]:
     return (
         task.status,
         task.id,
@@ -76,7 +75,7 @@ def _row(task: Task) -> tuple[str, ...]:
     )
 
 
-def _as_json(prd: Prd, running: Holder | None, folder: StateFolder) -> dict[str, object]:
+def _as_json(prd: Overview, running: Holder | None, folder: StateFolder) -> dict[str, object]:
     """What other systems keep in files of their own: `taskIndex` is the task at work, or the next, from 0."""
     numbers = history.numbers(folder)
     at_work = next((index for index, task in enumerate(prd.tasks) if task.status == "in_iteration"), None)

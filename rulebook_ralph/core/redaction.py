@@ -7,14 +7,14 @@ _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGN
 _SHORTEST = 8
 _SHAPES = (
     r"sk-ant-[A-Za-z0-9_-]{16,}",
-    r"sk-(?:proj-)?[A-Za-z0-9_-]{20,}",
+    r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))sk-[A-Za-z0-9_-]{20,}",  # alone or after JSON's \n; not the end of "task-"
     r"gh[pousr]_[A-Za-z0-9]{20,}",
     r"github_pat_[A-Za-z0-9_]{20,}",
     r"glpat-[A-Za-z0-9_-]{16,}",
     r"xox[abprs]-[A-Za-z0-9-]{10,}",
     r"AKIA[0-9A-Z]{16}",
     r"AIza[0-9A-Za-z_-]{30,}",
-    r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
+    r"eyJ[A-Za-z0-9_-]{10,500}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
 )
 MARK = "[redacted]"
 

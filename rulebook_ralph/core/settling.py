@@ -49,7 +49,8 @@ def with_edit(ours: Prd, theirs: Prd) -> Prd:
     """A person's edit of the file, made between agents: their words, our facts. A task unblocked starts anew."""
     known = {task.id: task for task in ours.tasks}
     tasks = tuple(_edited(known[task.id], task) if task.id in known else _fresh(task) for task in theirs.tasks)
-    return replace(theirs, tasks=tasks, totals=ours.totals, created_at=ours.created_at)
+    totals = replace(ours.totals, extra=theirs.totals.extra)
+    return replace(theirs, tasks=tasks, totals=totals, created_at=ours.created_at)
 
 
 def _edited(ours: Task, theirs: Task) -> Task:
@@ -59,15 +60,24 @@ def _edited(ours: Task, theirs: Task) -> Task:
         return merged
     if theirs.status == "in_iteration":
         return replace(merged, status=ours.status)
-    return replace(merged, attempts={}, blocked_reason=None if theirs.status == "pending" else ours.blocked_reason)
+    return replace(
+        merged,
+        attempts={},
+        blocked_reason=ours.blocked_reason if theirs.status == "blocked" else None,
+        completed_at=ours.completed_at if theirs.status == "completed" else None,
+    )
 
 
 def _fresh(task: Task) -> Task:
-    return replace(task, status="pending") if task.status == "in_iteration" else task
+    """A task that a person added, often as a copy of another: without that one's facts."""
+    none_yet = Task(id=task.id, title=task.title)
+    facts = {name: getattr(none_yet, name) for name in LOOP_FIELDS}
+    return replace(task, **facts, status="pending" if task.status == "in_iteration" else task.status)
 
 
 def _added(totals: Totals, iteration: Iteration, settlement: Settlement) -> Totals:
-    return Totals(
+    return replace(
+        totals,
         iterations=totals.iterations + 1,
         completed=totals.completed + (settlement.trigger == "complete"),
         failed=totals.failed + (settlement.completion_status in ("failed", "blocked")),

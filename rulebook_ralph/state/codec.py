@@ -63,10 +63,9 @@ def decode_prd(data: bytes, *, name: str = PRD_NAME) -> Prd:
 
 def decode_prd_quick(data: bytes, *, name: str = PRD_NAME) -> Prd:
     """The PRD for reading only, never for writing: unknown keys are lost, ids and dependencies unchecked."""
-    _checked_text(data, name)
     try:
         prd = msgspec.json.decode(data.removeprefix(_BYTE_ORDER_MARK), type=Prd)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _prd_of(_decoded(data, Any, name), data, name)
     _refuse_newer(prd.version, name)
     if prd.extra or prd.totals.extra or any(task.extra for task in prd.tasks):  # the file has that key itself

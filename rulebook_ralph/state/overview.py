@@ -1,0 +1,40 @@
+"""What `status` shows of a PRD, decoded without the rest: of a large task list that is most of its cost."""
+
+import msgspec
+
+from rulebook_ralph.core.model import PRD_VERSION, Status, Totals, Value
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.state import codec
+
+
+class TaskOverview(Value, frozen=True, kw_only=True):
+    """A task as a row of a table."""
+
+    id: str
+    title: str
+    status: Status = "pending"
+    attempts: dict[str, int] = {}
+    blocked_reason: str | None = None
+    cost_usd: float = 0.0
+
+
+class Overview(Value, frozen=True, kw_only=True):
+    """The task list as a table."""
+
+    version: int
+    project: str
+    branch: str = ""
+    tasks: tuple[TaskOverview, ...] = ()
+    totals: Totals = Totals()
+
+
+def decode(data: bytes, *, name: str) -> Overview:
+    """The overview in the bytes of prd.json. Raises RalphError with file, line and what is wrong with what it reads."""
+    try:
+        overview = msgspec.json.decode(data, type=Overview)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        prd = codec.decode_prd_quick(data, name=name)
+        return msgspec.convert(msgspec.to_builtins(prd), Overview)
+    if overview.version > PRD_VERSION:
+        raise RalphError(f"{name}: {codec.NEWER}")
+    return overview

@@ -1,0 +1,108 @@
+import json
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rulebook_ralph.core.redaction import MARK, Redactor
+
+PLAIN = Redactor({})
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+_UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+
+def _of(prefix: str, alphabet: str, least: int) -> st.SearchStrategy[str]:
+    return st.text(alphabet, min_size=least, max_size=60).map(lambda rest: prefix + rest)
+
+
+_shapes = st.one_of(
+    _of("sk-ant-", _LETTERS + "_-", 16),
+    _of("sk-ant-api03-", _LETTERS, 16),
+    _of("sk-", _LETTERS, 20),
+    _of("sk-proj-", _LETTERS + "_-", 20),
+    *(_of(f"gh{kind}_", _LETTERS, 20) for kind in "pousr"),
+    _of("github_pat_", _LETTERS + "_", 20),
+    _of("glpat-", _LETTERS + "_-", 16),
+    _of("xoxb-", _LETTERS + "-", 10),
+    st.text(_UPPER, min_size=16, max_size=16).map("AKIA".__add__),
+    _of("AIza", _LETTERS + "_-", 30),
+    st.tuples(*[st.text(_LETTERS + "_-", min_size=10, max_size=20)] * 3).map(lambda jwt: "eyJ{}.eyJ{}.{}".format(*jwt)),
+)
+_names = st.sampled_from(
+    ("API_KEY", "OPENAI_API_KEY", "github_token", "MY_SECRET", "DB_PASSWORD", "passwd", "AWS_CREDENTIALS", "KEY", "tokens")
+)
+_around = st.sampled_from(("", " ", "\n", '"', "'", "=", ": ", "(", "/", "@", '{"key": "', "\x1b[0m", "\u2028", "é"))
+
+
+@settings(deadline=None, max_examples=150)
+@given(_shapes, _around | st.just("Bearer "), _around)
+def test_a_known_shape_never_survives(secret: str, before: str, after: str) -> None:
+    assert PLAIN.clean(f"{before}{secret}{after}") == f"{before}{MARK}{after}"
+    assert secret not in PLAIN.clean(json.dumps({"text": f"the key\n{secret}\tends"}))
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.dictionaries(_names, st.text(st.characters(), min_size=8), min_size=1),
+    st.lists(st.text(max_size=5), min_size=1),
+    st.data(),
+)
+def test_the_value_of_a_secret_variable_never_survives(
+    environment: dict[str, str], pieces: list[str], data: st.DataObject
+) -> None:
+    secrets = list(environment.values())
+    text = "".join(piece + data.draw(st.sampled_from(secrets)) for piece in pieces)
+    cleaned = Redactor({**environment, "HOME": "/root"}).clean(text)
+    assert MARK in cleaned
+    assert not any(secret in cleaned.replace(MARK, "\0") for secret in secrets if "\0" not in secret)
+
+
+def test_a_secret_within_a_secret() -> None:
+    redactor = Redactor({"A_KEY": "abcdefgh", "B_KEY": "abcdefgh-longer", "C_TOKEN": "h-longer!"})
+    assert redactor.clean("x abcdefgh-longer y abcdefgh z") == f"x {MARK} y {MARK} z"
+    assert redactor.clean("abcdefgh-longer!") == f"{MARK}!"
+
+
+def test_what_looks_like_a_pattern_is_taken_as_it_stands() -> None:
+    redactor = Redactor({"PASSWORD": "(a+)+$.*[x"})
+    assert redactor.clean("(a+)+$.*[x") == MARK
+    assert redactor.clean("aaaaaaaa") == "aaaaaaaa"
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"API_KEY": "short"},
+        {"TOKEN": ""},
+        {"HOME": "ordinary-value", "PATH": "/usr/bin:/bin", "KE_Y": "longer-value"},
+    ],
+)
+def test_short_values_and_other_variables_are_left_alone(environment: dict[str, str]) -> None:
+    text = " ".join(environment.values()) + " short ordinary-value longer-value"
+    assert Redactor(environment).clean(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Ordinary text, with a sk-short and an AKIA and ghp_ and eyJ alone.",
+        "task-implement-user-authentication-with-tokens",
+        "rulebook/tasks/phase2_task-write-the-numerals-of-a-sundial/tasks.md",
+        "disk-usage-of-every-folder-below-root and risk-assessment-of-the-new-design",
+        "0123456789abcdef0123456789abcdef01234567 refs/ralph/p/tasks/a/12",
+        "https://example.org/a/very/long/path/that/has/no/secret?query=with-a-long-value-of-many-letters",
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    ],
+)
+def test_ordinary_text_is_left_alone(text: str) -> None:
+    assert PLAIN.clean(text) == text
+
+
+@pytest.mark.parametrize("piece", ["sk-", "sk-ant-", "eyJ", "eyJaaaaaaaaaaa.", "eyJaaaaaaaaaaa.eyJ", "-eyJ", "xoxb-", "AIza", "-", "a", "gh", "\\n"])
+def test_no_text_is_slow(piece: str) -> None:
+    redactor = Redactor({f"KEY{n}": f"secret-value-{n}" for n in range(20)})
+    start = time.process_time()
+    redactor.clean(piece * (200_000 // len(piece)))
+    assert time.process_time() - start < 0.5
