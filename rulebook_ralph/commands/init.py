@@ -121,7 +121,7 @@ def _tell(console: Console, result: Result, folder: StateFolder) -> None:
     new = len(result.merged.added)
     console.line(f"{folder.prd}: {len(prd.tasks)} tasks, {completed} completed already, {new} new")
     for problem in result.reading.problems:
-        console.error(f"left out: {problem.told(folder.root)}")
+        console.error(problem.told(folder.root))
     for text in (*result.merged.problems, *result.gate_problems):
         console.error(text)
     if result.merged.vanished:

@@ -13,10 +13,14 @@ from rulebook_ralph.agents.agent import AgentSettings
 from rulebook_ralph.app import App
 from rulebook_ralph.cancellation import Cancellation
 from rulebook_ralph.commands.durations import Duration
-from rulebook_ralph.commands.projects import open_project
+from rulebook_ralph.commands.projects import open_project, open_root
+from rulebook_ralph.core import events
 from rulebook_ralph.core.settings import Config
-from rulebook_ralph.loop import rehearsal, summary
+from rulebook_ralph.loop import recovery, rehearsal, summary
 from rulebook_ralph.loop.manager import Manager, RunOptions
+from rulebook_ralph.loop.project import Project
+from rulebook_ralph.state import lock
+from rulebook_ralph.state.store import StateFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,8 @@ def command(app: App, /, **given: object) -> int:
 def start(app: App, asked: Asked, *, command: str) -> int:
     """Run or rehearse; returns the exit code. Raises RalphError."""
     limits = {"maxRunWallTime": asked.max_wall_time, "maxIterations": asked.max_iterations}
+    if not asked.dry_run:
+        _mend_state(app, asked, command=command)
     project = open_project(app, overrides={"limits": limits, "defaults": {"executor": asked.agent}}, command=command)
     settings = _settings(project.config)
     environment = {**project.environment, **settings.env}
@@ -110,6 +116,22 @@ def start(app: App, asked: Asked, *, command: str) -> int:
         if asked.json:
             console.json(summary.as_json(ended))
         return summary.exit_code(ended)
+
+
+def _mend_state(app: App, asked: Asked, *, command: str) -> None:
+    """Put back what a dead run left lost or changed before it is read: its configuration must not be an agent's."""
+    root, repository = open_root(app)
+    if lock.holder(repository.private / "lock") is not None:
+        return
+    found = Project(root, StateFolder(root), repository, Config(), app.environment)
+    with app.console(quiet=asked.quiet, json=asked.json) as console:
+
+        def notice(level: str, text: str) -> None:
+            console.report(events.Notice("warning" if level == "warning" else "info", text))
+
+        if command == "resume":
+            recovery.restore_missing_state(found, notice)
+        recovery.distrust_state(found, notice)
 
 
 @contextmanager

@@ -69,7 +69,7 @@ def parse(result: AgentResult) -> ParsedIteration:
 
 
 def _split(text: str) -> tuple[list[str], str]:
-    """The contents of the closed report blocks, and the text without them. Line by line, so that no text makes it slow."""
+    """The contents of the closed report blocks, and the text without them. Line by line: no text makes it slow."""
     blocks: list[str] = []
     prose: list[str] = []
     opened: int | None = None

@@ -7,7 +7,7 @@ _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGN
 _SHORTEST = 8
 _SHAPES = (
     r"sk-ant-[A-Za-z0-9_-]{16,}",
-    r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))sk-[A-Za-z0-9_-]{20,}",  # alone or after JSON's \n; not the end of "task-"
+    r"(?<![aeiou])sk-[A-Za-z0-9_-]{20,}",  # not the end of task-, disk- or risk-
     r"gh[pousr]_[A-Za-z0-9]{20,}",
     r"github_pat_[A-Za-z0-9_]{20,}",
     r"glpat-[A-Za-z0-9_-]{16,}",

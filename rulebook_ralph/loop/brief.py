@@ -5,6 +5,7 @@ append-only and what is left out of a long one moves in blocks of 50 entries.
 """
 
 import functools
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import msgspec
 from rulebook_ralph import resources
 from rulebook_ralph.core.model import LOOP_FIELDS, Prd, Stage, Task
 from rulebook_ralph.core.settings import VerificationStep
+from rulebook_ralph.loop.token_budget import BYTES_PER_TOKEN, Rest, cut, few, tokens
 from rulebook_ralph.state import progress
 
 STATUSES_HEADING = "# Statuses now"
@@ -22,11 +24,12 @@ BLOCK = 50
 """Entries of a long progress.txt are left out in blocks of this many."""
 
 _TAG = re.compile(r"<\s*(promise|ralph)\s*>", re.IGNORECASE)
-_BYTES_PER_TOKEN = 3
 _PRD_SHARE = 0.30
 _PROGRESS_SHARE = 0.30
-_DESCRIPTION_SHARE = 0.15
-_FEEDBACK_SHARE = 0.08
+_RULES_SHARE = 0.08
+_SLACK = 100
+"""Tokens for headings, numbers and the task's id."""
+
 _TABLE_ROWS = 60
 
 
@@ -66,33 +69,38 @@ class Situation:
     prompt_tokens: int
 
 
-def tokens(text: str) -> int:
-    """An upper estimate of a text's tokens: a third of its UTF-8 bytes (English has about four to a token)."""
-    return len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN
-
-
 def render(situation: Situation) -> Brief:
-    """The prompt for a task; stays under `prompt_tokens`."""
-    now = situation
-    budget = now.prompt_tokens
-    task = now.task
-    criteria = "\n".join(f"- {criterion}" for criterion in task.acceptance_criteria)
-    prompt = _template(f"prompts/{now.stage}.md.j2").render(
-        rules=now.rules,
-        prd=task_list(now.prd, limit=int(budget * _PRD_SHARE)),
-        progress=recent_progress(now.progress, limit=int(budget * _PROGRESS_SHARE)),
+    """The prompt for a task; stays under `prompt_tokens`.
+
+    The stable parts have fixed shares, so that what changes below moves nothing in them; the rest shares what is left,
+    the most important parts first.
+    """
+    now, task = situation, situation.task
+    template = f"prompts/{now.stage}.md.j2"
+    budget = max(0, now.prompt_tokens - tokens(resources.template_text(template)) - _SLACK)
+    rules = few(now.rules, int(budget * _RULES_SHARE))
+    prd = task_list(now.prd, limit=int(budget * _PRD_SHARE))
+    recent = recent_progress(now.progress, limit=int(budget * _PROGRESS_SHARE))
+    rest = Rest(budget, budget - sum(map(tokens, (*rules, prd, recent))) - 2 * len(rules))
+    steps = (f"{step.name}: `{step.command}`{'' if step.required else ' (a warning only)'}" for step in now.steps)
+    prompt = _template(template).render(
+        rules=rules,
+        prd=prd,
+        progress=recent,
         statuses_heading=STATUSES_HEADING,
-        statuses=status_table(now.prd),
-        commits=_cut("\n".join(now.commits), int(budget * 0.03)),
-        dependencies=[now.prd.task(needed) for needed in task.dependencies][:20],
-        files=task.relevant_files[:50],
         task=task,
-        description=_cut(task.description, int(budget * _DESCRIPTION_SHARE)),
-        criteria=_cut(criteria, int(budget * _DESCRIPTION_SHARE)),
-        notes=_cut(task.notes, int(budget * 0.02)),
-        steps=now.steps,
+        title=rest.text(" ".join(task.title.split()), 0.03),
+        steps=rest.items(steps, 0.05),
+        feedback=rest.text(now.feedback, 0.08),
+        criteria=rest.text("\n".join(f"- {criterion}" for criterion in task.acceptance_criteria), 0.15),
+        description=rest.text(task.description, 0.15),
+        outcome=rest.text(task.outcome, 0.03),
+        notes=rest.text(task.notes, 0.03),
+        statuses=rest.text(status_table(now.prd), 0.06),
+        dependencies=rest.items((_built_on(now.prd.task(needed)) for needed in task.dependencies[:20]), 0.05),
+        files=rest.items(task.relevant_files[:50], 0.03),
+        commits=rest.text("\n".join(now.commits), 0.03),
         promise=now.promise,
-        feedback=_cut(now.feedback, int(budget * _FEEDBACK_SHARE)),
         iteration=now.iteration,
         max_iterations=now.max_iterations,
         attempt=now.attempt,
@@ -102,6 +110,10 @@ def render(situation: Situation) -> Brief:
     return Brief(prompt, prompt.index(f"\n{STATUSES_HEADING}\n") + 1)
 
 
+def _built_on(task: Task) -> str:
+    return f"{task.id}: {task.title}{'. ' + task.summary if task.summary else ''}"
+
+
 def _without_tags(prompt: str) -> str:
     """The prompt never spells out a tag that Ralph reads, so that an agent that repeats it claims nothing."""
     return _TAG.sub(r"[\1]", prompt)
@@ -109,14 +121,14 @@ def _without_tags(prompt: str) -> str:
 
 def task_list(prd: Prd, *, limit: int) -> str:
     """The PRD without its moving fields: as JSON while it fits `limit` tokens, else a table of ids and titles."""
-    if _may_fit(prd, limit * _BYTES_PER_TOKEN):
+    if _may_fit(prd, limit * BYTES_PER_TOKEN):
         whole = _static_json(prd)
-        if tokens(whole) <= limit:
+        if tokens(whole) + 4 <= limit:
             return f"```json\n{whole}\n```"
     rows: list[str] = []
-    room = limit * _BYTES_PER_TOKEN - 300
+    room = limit * BYTES_PER_TOKEN - 300
     for task in prd.tasks:
-        row = f"- {task.id} (priority {task.priority}): {task.title[:120]}"
+        row = f"- {task.id} (priority {task.priority}): {' '.join(task.title[:120].split())}"
         room -= len(row.encode("utf-8", "replace")) + 1
         if room < 0:
             break
@@ -124,7 +136,7 @@ def task_list(prd: Prd, *, limit: int) -> str:
     left_out = len(prd.tasks) - len(rows)
     note = f"{len(prd.tasks)} tasks; all of each stands in .rulebook-ralph/prd.json"
     more = [f"… and {left_out} more tasks in .rulebook-ralph/prd.json"] if left_out else []
-    return "\n".join([f"Project {prd.project}: {note}.", *rows, *more])
+    return "\n".join([f"Project {prd.project[:40]}: {note}.", *rows, *more])
 
 
 def recent_progress(text: str, *, limit: int) -> str:
@@ -132,19 +144,35 @@ def recent_progress(text: str, *, limit: int) -> str:
     if tokens(text) <= limit:
         return text.rstrip("\n") + "\n"
     entries = progress.entries(text)
-    sizes = [len(entry.text.encode("utf-8", "replace")) for entry in entries]
-    room = int(limit * 0.75) * _BYTES_PER_TOKEN
+    if not entries:
+        return cut(text, limit).rstrip("\n") + "\n"
+    room = int(limit * 0.75)
+    dropped = _left_out([entry.text for entry in entries], room * BYTES_PER_TOKEN)
+    kept = (cut(entry.text, room // 2) for entry in entries[dropped:])
+    learnings = _learnings(entries[:dropped], room=int(limit * 0.15) * BYTES_PER_TOKEN)
+    note = f"({dropped} older entries are left out here; the whole is .rulebook-ralph/progress.txt)"
+    return "\n".join([note, *learnings, *(text.rstrip("\n") for text in kept)]) + "\n"
+
+
+def _left_out(entries: Sequence[str], room: int) -> int:
+    """How many of the oldest entries to leave out so that the others fit `room` bytes.
+
+    They go in blocks of BLOCK entries, or of half the room where those would be longer: what stays begins at the same
+    entry for as long as possible.
+    """
+    sizes = [min(len(entry.encode("utf-8", "replace")), room // 2) for entry in entries]
+    starts, block = [0], 0
+    for index, size in enumerate(sizes):
+        if index - starts[-1] == BLOCK or (block and block + size > room // 2):
+            starts.append(index)
+            block = 0
+        block += size
     total = sum(sizes)
-    dropped = 0
-    while total > room and dropped < len(entries):
-        total -= sum(sizes[dropped : dropped + BLOCK])
-        dropped += BLOCK
-    if dropped >= len(entries):
-        dropped = (len(entries) - 1) // BLOCK * BLOCK
-    kept = "".join(entry.text for entry in entries[dropped:])
-    learnings = _learnings(entries[:dropped], room=int(limit * 0.15) * _BYTES_PER_TOKEN)
-    note = f"({min(dropped, len(entries))} older entries are left out here; the whole is .rulebook-ralph/progress.txt)"
-    return "\n".join([note, *learnings, _cut(kept, int(limit * 0.8), keep_end=True)]).rstrip("\n") + "\n"
+    for start, following in itertools.pairwise(starts):
+        if total <= room:
+            return start
+        total -= sum(sizes[start:following])
+    return starts[-1]
 
 
 def status_table(prd: Prd) -> str:
@@ -168,12 +196,12 @@ def _why(task: Task) -> str:
 
 def _learnings(entries: Sequence[progress.Entry], *, room: int) -> list[str]:
     """What older entries taught, each once, the newest that fit."""
-    seen: dict[str, None] = {}
-    for entry in reversed(entries):
-        for learning in entry.learnings:
-            seen.setdefault(learning, None)
+    seen: set[str] = set()
     lines: list[str] = []
-    for learning in seen:
+    for learning in (learning for entry in reversed(entries) for learning in entry.learnings):
+        if learning in seen:
+            continue
+        seen.add(learning)
         room -= len(learning.encode("utf-8", "replace")) + 3
         if room < 0:
             break
@@ -193,7 +221,7 @@ def _may_fit(prd: Prd, room: int) -> bool:
 def _static_json(prd: Prd) -> str:
     moving = {_camel(name) for name in LOOP_FIELDS} | {"status", "$extra", "metadata", "source"}
     tasks = [
-        {key: value for key, value in msgspec.to_builtins(task).items() if key not in moving and value not in ("", [])}
+        {key: value for key, value in msgspec.to_builtins(task).items() if key not in moving and value not in ("", ())}
         for task in prd.tasks
     ]
     whole = {"project": prd.project, "description": prd.description, "tasks": tasks}
@@ -203,17 +231,6 @@ def _static_json(prd: Prd) -> str:
 def _camel(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
-
-
-def _cut(text: str, limit: int, *, keep_end: bool = False) -> str:
-    """The text while it fits `limit` tokens; else its beginning or end, saying so."""
-    if tokens(text) <= limit:
-        return text
-    data = text.encode("utf-8", "replace")
-    room = max(0, limit * _BYTES_PER_TOKEN - 80)
-    kept = data[-room:] if keep_end else data[:room]
-    shown = kept.decode("utf-8", "ignore")
-    return f"[… cut …]\n{shown}" if keep_end else f"{shown}\n[… cut: the whole stands in .rulebook-ralph/]"
 
 
 @functools.cache

@@ -87,5 +87,11 @@ def remove(project: Project, number: int) -> None:
     _file(project, number).unlink(missing_ok=True)
 
 
+def clear(project: Project) -> None:
+    """Every iteration is settled: nothing that a dead run kept is needed any more."""
+    for path in (*project.repository.private.glob(f"{_PREFIX}*"), *project.repository.private.glob("output-*.log")):
+        path.unlink(missing_ok=True)
+
+
 def _file(project: Project, number: int) -> Path:
     return project.repository.private / f"{_PREFIX}{number}"

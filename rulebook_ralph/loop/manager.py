@@ -22,7 +22,7 @@ from rulebook_ralph.loop.iteration import Assignment, Outcome, Tools, attempt
 from rulebook_ralph.loop.pipeline import built_in_hooks
 from rulebook_ralph.loop.project import Project, load_prd
 from rulebook_ralph.loop.settler import RECENT_COMMITS, Settler
-from rulebook_ralph.state import lock
+from rulebook_ralph.state import disk, lock
 from rulebook_ralph.workspace import guard
 from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.repository import check_out_branch
@@ -111,10 +111,10 @@ class Manager:
         preflight.require_something_to_verify(project, trust_agent=options.trust_agent)
         preflight.require_agent(self._agent)
         self._ready = preflight.require_committer(project)
-        if after_death or options.command == "resume":
-            recovery.restore_missing_state(project, self._notice)
-        recovery.distrust_state(project, self._notice)
+        if after_death:
+            disk.remove_temporaries(project.folder.path, project.folder.history)
         prd, data = load_prd(project.folder)
+        preflight.require_same_state(project, prd, data)
         preflight.require_known_tasks(prd, options.only)
         self._settler = Settler(
             project,
@@ -130,6 +130,7 @@ class Manager:
         ).recover()
         if left or after_death:
             self._settler.reset_user_index()
+            leftovers.clear(project)
         self._settler.kept = recovery.kept_work(project, self._workspace)
         if self._settler.kept is None:
             preflight.require_unmodified(project)

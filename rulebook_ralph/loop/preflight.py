@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rulebook_ralph.agents.agent import Agent
 from rulebook_ralph.core.enumeration import some
-from rulebook_ralph.core.model import Prd
+from rulebook_ralph.core.model import STATE_FOLDER, Prd
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.workspace import commits
@@ -43,6 +43,20 @@ def require_writable(project: Project) -> None:
     for path in (project.folder.path, project.folder.prd, project.repository.git_folder):
         if path.exists() and not os.access(path, os.W_OK):
             raise RalphError(f"{path} is read-only; make it writable for Ralph's state")
+
+
+def require_same_state(project: Project, prd: Prd, data: bytes) -> None:
+    """Raises RalphError where the run's branch, still to be switched to, has another task list than stands here."""
+    repository, branch = project.repository, prd.branch or f"ralph/{prd.project}"
+    here = repository.branch()
+    if here == branch or repository.commit_of(f"refs/heads/{branch}") is None:
+        return
+    there = repository.file_of(f"refs/heads/{branch}", f"{STATE_FOLDER}/prd.json")
+    if there != data and (there is not None or repository.file_of("HEAD", f"{STATE_FOLDER}/prd.json") is not None):
+        raise RalphError(
+            f"prd.json here is another than on branch {branch}, where the work is done; bring them together first: "
+            f"git switch {branch} && git merge {here or 'THE OTHER COMMIT'}"
+        )
 
 
 def require_known_tasks(prd: Prd, only: tuple[str, ...]) -> None:

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rulebook_ralph.core.model import Prd
+from msgspec.structs import replace
+
+from rulebook_ralph.core.model import Prd, Task
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.state import codec, store
@@ -59,6 +61,8 @@ def refuse_second_state(repository: Repository, folder: StateFolder) -> None:
     if folder.prd.exists() or folder.prd.is_symlink():
         return
     names = branches_with_state(repository)
+    if repository.branch() in names:
+        raise RalphError(f"{folder.prd} is gone, but it is committed here; run 'ralph resume' to restore it")
     if names:
         where = names[0] if len(names) == 1 else f"one of {', '.join(names[:5])}"
         raise RalphError(f"the state is on branch {where}, not here; run: git switch {names[0]}")
@@ -71,9 +75,19 @@ def refuse_second_state(repository: Repository, folder: StateFolder) -> None:
 
 
 def load_prd(folder: StateFolder) -> tuple[Prd, bytes]:
-    """The task list with the bytes it was read from. Raises RalphError."""
+    """The task list with the bytes it was read from; a task that a person set back to pending starts its attempts anew.
+
+    Raises RalphError.
+    """
     data = store.read_prd_bytes(folder)
     prd = codec.decode_prd(data, name=str(folder.prd))
     if not prd.tasks:
         raise RalphError(f"{folder.prd} has no tasks; add some in an editor, or run 'ralph init' with a task folder")
-    return prd, data
+    tasks = tuple(_anew(task) if task.status == "pending" else task for task in prd.tasks)
+    return replace(prd, tasks=tasks), data
+
+
+def _anew(task: Task) -> Task:
+    if task.blocked_reason is None and task.completed_at is None:
+        return task
+    return replace(task, attempts={}, blocked_reason=None, completed_at=None)

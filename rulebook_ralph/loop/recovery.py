@@ -82,21 +82,25 @@ class Recovery:
             found = True
             saved = leftovers.load(self.project, record.iteration_number)
             if saved is None:
+                tips: tuple[str, ...] = ()
                 tree = self.project.repository.tree_of(record.base_commit)
                 opening = Opening(record.base_commit, tree, self.workspace.open().untracked, {})
             else:
                 opening = saved.opening
-                if record.phase == "executing":
-                    self._restore_git(saved, record.iteration_number)
+                tips = self._restore_git(saved, record.iteration_number) if record.phase == "executing" else ()
             if record.phase == "executing":
-                record = self._interrupted(record, opening)  # noqa: PLW2901 - the same iteration, one phase on
+                record = self._interrupted(record, opening, tips)  # noqa: PLW2901 - the same iteration, one phase on
                 history.update(self.project.folder, record)
             self._settle(record, opening)
         return found
 
-    def _restore_git(self, saved: leftovers.Leftovers, number: int) -> None:
-        """Put git's own files back, of the refs only the branch of the run: a person may have used git since."""
-        others = saved.guarded.restore(refs=[f"refs/heads/{self.settler.branch}"]).others
+    def _restore_git(self, saved: leftovers.Leftovers, number: int) -> tuple[str, ...]:
+        """Put git's own files back, of the refs only the branch of the run: a person may have used git since.
+
+        Returns the commits that were found there, to be kept.
+        """
+        restored = saved.guarded.restore(refs=[f"refs/heads/{self.settler.branch}"])
+        others = restored.others
         folder = self.project.repository.private / "held" / f"iteration-{number}" / "git"
         for name, content in others.items():
             if content is not None:
@@ -104,6 +108,7 @@ class Recovery:
                 disk.replace_file(folder / name, content)
         if others:
             self.notice("warning", f"put back in the git folder after the dead run: {some(others)} (kept in {folder})")
+        return restored.new_tips
 
     def _settle(self, judged: Iteration, opening: Opening) -> None:
         """Carry out the verdict. A tree that somebody changed since is not rolled back: the work is in its snapshot."""
@@ -112,7 +117,7 @@ class Recovery:
         moved = judged.tree is not None and bool(self.workspace.changes(standing, judged.tree))
         self.settler.resettle(judged, opening, keep_tree=moved)
 
-    def _interrupted(self, record: Iteration, opening: Opening) -> Iteration:
+    def _interrupted(self, record: Iteration, opening: Opening, tips: tuple[str, ...]) -> Iteration:
         """The record of an attempt that was cut short, with its partial work and raw output saved."""
         self.workspace.open(opening.tree)
         tree = self.workspace.capture(opening)
@@ -124,6 +129,7 @@ class Recovery:
             prompt=record.prompt,
             output_file=leftovers.output_file(self.project, number),
             message=f"ralph: interrupted attempt {record.attempt} at {record.task_id} (iteration {number})",
+            kept_tips=tips,
         )
         at = self.clock.iso()
         return replace(

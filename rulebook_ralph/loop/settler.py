@@ -206,6 +206,7 @@ class Settler:
         if settlement.trigger == "complete":
             settlement = self._land(judged, settlement)
         self.kept = self._kept(judged, settlement, opening)
+        self.take_edits()
         at = self._clock.iso()
         self._write_prd(settling.settled(self.prd, judged, settlement, at=at))
         final = record.settled(judged, settlement)

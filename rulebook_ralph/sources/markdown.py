@@ -150,7 +150,7 @@ def _end_of_fence(rows: list[str], start: int, hopeless: dict[str, int]) -> int 
         row = rows[index].strip()
         if len(row) >= length and not row.strip(mark):
             return index
-    pass  # no line further down can close it either: each long text is searched only once
+    hopeless[mark] = length  # no line further down can close it either: each long text is searched only once
     return None
 
 

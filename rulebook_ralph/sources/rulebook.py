@@ -27,15 +27,25 @@ _MARKS = (rulebook_task.PROPOSAL, rulebook_task.CHECKLIST)
 
 def find(root: Path) -> Path | None:
     """The tasks folder of a project, or None. With both places filled, `.rulebook/tasks` is named first."""
-    return next(iter(_places(root)), None)
+    try:
+        return next(iter(_places(root)), None)
+    except OSError as error:
+        raise _unreadable(root, error) from error
 
 
 def locate(path: Path) -> tuple[Path, ...]:
     """The tasks folders or the single task folder that a path given by a person means.
 
     The path may be a project's root, its `.rulebook` folder, a tasks folder (an archive too), a task folder or a file
-    in one. Raises RalphError if there is none of them.
+    in one. Raises RalphError if it is none of them.
     """
+    try:
+        return _located(path)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _located(path: Path) -> tuple[Path, ...]:
     shown = escaped(str(path), LONGEST_SHOWN)
     if path.is_file() and path.name in _MARKS:
         path = path.parent
@@ -54,6 +64,10 @@ def locate(path: Path) -> tuple[Path, ...]:
     raise RalphError(
         f"{shown} has no rulebook tasks: expected .rulebook/tasks/ or rulebook/tasks/ with a folder per task"
     )
+
+
+def _unreadable(path: Path, error: OSError) -> RalphError:
+    return RalphError(f"{escaped(str(error.filename or path), LONGEST_SHOWN)} cannot be read: {error.strerror}")
 
 
 def read(folder: Path, *, root: Path | None = None, known_ids: Collection[str] = ()) -> SourceReading:
@@ -78,15 +92,15 @@ def _read(places: Iterable[Path], *, root: Path, known_ids: Collection[str]) -> 
     archived: set[str] = set()
     read_folders: dict[str, TaskFolder] = {}
     for place in (one.resolve() for one in dict.fromkeys(places)):
-        single = _is_task(place)
-        if not single:
-            whole.append(rulebook_task.path_from(root, place))
-        archived |= _archived_ids(place.parent if single else place)
         try:
+            single = _is_task(place)
             folders = [place] if single else _folders(place)
         except OSError as error:
             problems.append(SourceProblem(place, None, f"cannot be listed: {error.strerror}"))
             continue
+        if not single:
+            whole.append(rulebook_task.path_from(root, place))
+        archived |= _archived_ids(place.parent if single else place)
         for folder in folders:
             try:
                 _take(folder, within=place.parent if single else place, root=root, found=read_folders)

@@ -5,6 +5,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 
@@ -123,12 +124,16 @@ def _spec_files(folder: Path, *, within: Path) -> Iterator[Path]:
         return
     refuse_link_out(folder, within=within)
     found: list[Path] = []
-    for parent, folders, names in os.walk(folder):
+    for parent, folders, names in os.walk(folder, onerror=_refuse):
         for name in folders:
             if (Path(parent) / name).is_symlink():
                 raise UnreadableError(Path(parent) / name, None, "is a link to a folder: copy the folder instead")
         found += [Path(parent) / name for name in names if name == "spec.md"]
     yield from sorted(found)
+
+
+def _refuse(error: OSError) -> NoReturn:
+    raise UnreadableError(Path(error.filename), None, f"cannot be read: {error.strerror}") from error
 
 
 def _is_file(path: Path, *, within: Path) -> bool:

@@ -1,6 +1,8 @@
 """The only ways a state file is written. Each is atomic or append-only, and on disk when it returns (DESIGN.md)."""
 
+import itertools
 import os
+import re
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +22,8 @@ def fingerprint(path: Path) -> Fingerprint | None:
     if not stat.S_ISREG(status.st_mode):
         return None
     return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+_TEMPORARY = re.compile(r"\..+\.[0-9]+\.tmp")
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -63,6 +67,14 @@ def append_file(path: Path, data: bytes) -> None:
             os.close(descriptor)
     except OSError as error:
         raise _explained(path, error) from error
+
+
+def remove_temporaries(*folders: Path) -> None:
+    """Remove what a process that died had not finished writing there."""
+    for path in itertools.chain.from_iterable(folder.glob(".*.tmp") for folder in folders):
+        if _TEMPORARY.fullmatch(path.name):
+            with suppress(OSError):
+                path.unlink()
 
 
 def make_folder(path: Path) -> None:

@@ -5,6 +5,7 @@ is indented. An entry ends with its own end line, so a torn or forged one is rec
 rewritten.
 """
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,11 @@ from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import STATE_FOLDER
 from rulebook_ralph.core.problem import Problem
 
-_START = re.compile(r"^## Iteration (\d+) · ", re.MULTILINE)
+_START_WORDS = "## Iteration "
+_START = re.compile(rf"^{_START_WORDS}([0-9]{{1,12}}) · ", re.MULTILINE)
+_UNDECODABLE = re.compile(
+    "[\udc80-\udcff](?![\udc80-\udcff]{0,2}(?:\n|\\Z))"
+)  # a line may break off within a character
 _TORN_END = "## End of a torn entry\n"
 _INDENT = "    "
 MAX_TEXT = 4000
@@ -69,26 +74,25 @@ def entry(iteration: Iteration, *, gates: Sequence[str], reason: str, learnings:
 
 def closing(text: str) -> str:
     """What must be appended before a new entry so that a torn tail is closed; empty for a whole file."""
-    if not text or (text.endswith("\n") and not _open_tail(text)):
-        return ""
-    return ("" if text.endswith("\n") else "\n") + (_TORN_END if _open_tail(text) else "")
+    line_end = "" if not text or text.endswith("\n") else "\n"
+    return line_end + (_TORN_END if _open_tail(text) else "")
 
 
 def entries(text: str) -> list[Entry]:
     """All whole entries, in order, without the initial marker."""
     starts = [(match.start(), int(match.group(1))) for match in _START.finditer(text)]
     found: list[Entry] = []
-    for (start, number), following in zip(starts, [*starts[1:], (len(text), 0)], strict=True):
-        block = text[start : following[0]]
-        end = block.rfind(_end(number))
-        if number and end >= 0 and (end == 0 or block[end - 1] == "\n"):
-            found.append(Entry(number, block[: end + len(_end(number))]))
+    for (start, number), (following, _) in itertools.pairwise([*starts, (len(text), 0)]):
+        end = text.find(f"\n{_end(number)}", start, following)
+        if number and end >= 0:
+            found.append(Entry(number, text[start : end + 1 + len(_end(number))]))
     return found
 
 
 def has_entry(text: str, number: int) -> bool:
-    """Whether the whole entry of that iteration stands in the text."""
-    return f"\n{_end(number)}" in text
+    """Whether the whole entry of that iteration stands in the text; it may lack the last line feed."""
+    end = f"\n{_end(number)}"
+    return end in text or text.endswith(end[:-1])
 
 
 def head(text: str) -> str:
@@ -103,32 +107,42 @@ def problems(root: Path) -> list[Problem]:
     """What is wrong with a project's progress.txt: a torn entry that is not closed, an entry that stands twice."""
     name = f"{STATE_FOLDER}/progress.txt"
     try:
-        text = (root / name).read_text("utf-8")
+        text = (root / name).read_bytes().decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return []
-    except (OSError, UnicodeDecodeError) as error:
-        return [Problem(name, None, "", f"cannot be read as UTF-8 text: {error}")]
+    except OSError as error:
+        return [Problem(name, None, "", f"cannot be read: {error.strerror}")]
     found = []
+    if undecodable := _UNDECODABLE.search(text):
+        line = text.count("\n", 0, undecodable.start()) + 1
+        found.append(Problem(name, line, "", "cannot be read as UTF-8 text"))
     seen: set[int] = set()
-    for match in _START.finditer(text):
+    starts = list(_START.finditer(text))
+    line, counted = 1, 0
+    for match, following in itertools.zip_longest(starts, starts[1:]):
         number = int(match.group(1))
-        line = text.count("\n", 0, match.start()) + 1
-        following = _START.search(text, match.end())
+        line, counted = line + text.count("\n", counted, match.start()), match.start()
         block = text[match.start() : following.start() if following else len(text)]
-        if _end(number) not in block and _TORN_END not in block:
+        if not _is_closed(block, number):
             found.append(Problem(name, line, "", f"the entry of iteration {number} has no end line: it is torn"))
-        elif number in seen and _end(number) in block:
-            found.append(Problem(name, line, "", f"iteration {number} has a second entry"))
-        seen.add(number)
+        elif has_entry(block, number):
+            if number in seen:
+                found.append(Problem(name, line, "", f"iteration {number} has a second entry"))
+            seen.add(number)
     return found
 
 
 def _open_tail(text: str) -> bool:
-    starts = list(_START.finditer(text[-65536:]))
-    if not starts:
-        return False
-    tail = text[-65536:][starts[-1].start() :]
-    return _end(int(starts[-1].group(1))) not in tail and _TORN_END not in tail
+    start = len(text)
+    while (start := text.rfind(_START_WORDS, 0, start)) >= 0:
+        if match := _START.match(text, start):
+            return not _is_closed(text[start:], int(match.group(1)))
+    return False
+
+
+def _is_closed(block: str, number: int) -> bool:
+    """Whether an entry's end line stands in the block that begins with it, at the beginning of a line."""
+    return has_entry(block, number) or f"\n{_TORN_END}" in block
 
 
 def _end(number: int) -> str:

@@ -61,6 +61,13 @@ class Repository:
     def tree_exists(self, tree: str) -> bool:
         return self.git.succeeds("cat-file", "-e", f"{tree}^{{tree}}")
 
+    def file_of(self, revision: str, path: str) -> bytes | None:
+        """The content of a file in a revision, or None."""
+        try:
+            return self.git.raw("cat-file", "blob", f"{revision}:{path}")
+        except GitError:
+            return None
+
     def contains(self, commit: str) -> bool:
         """Whether HEAD has that commit in its history."""
         return self.git.succeeds("merge-base", "--is-ancestor", commit, "HEAD")

@@ -267,7 +267,7 @@ def test_hooks_folder_in_the_tree(tmp_path: Path) -> None:
 def test_signing_is_asked_for(project: Project) -> None:
     """A commit that is to be signed is signed, and a signer that fails stops the run before it begins."""
     signer = project.beside / "signer"
-    signer.write_text('#!/bin/sh\nprintf "\\n[GNUPG:] SIG_CREATED \\n" >&2\nprintf "SIGNATURE\\n"\n')
+    signer.write_text('#!/bin/sh\ncat >/dev/null\nprintf "\\n[GNUPG:] SIG_CREATED \\n" >&2\nprintf "SIGNATURE\\n"\n')
     signer.chmod(0o755)
     project.git("config", "gpg.program", str(signer))
     project.git("config", "commit.gpgSign", "true")

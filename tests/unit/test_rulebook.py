@@ -298,6 +298,11 @@ def test_a_path_without_tasks_is_refused(tmp_path: Path, made: str | None, words
         rulebook.read_all([path], root=tmp_path)
 
 
+def test_a_path_that_cannot_be_looked_at_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RalphError, match="cannot be read: File name too long"):
+        rulebook.locate(tmp_path / ("x" * 300))
+
+
 def test_the_module_is_a_source() -> None:
     source: Source = rulebook
     assert source.name == "rulebook"

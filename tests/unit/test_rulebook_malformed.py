@@ -112,8 +112,15 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
 def test_files_that_may_not_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / TASKS / "bad").mkdir(parents=True)
     (tmp_path / TASKS / "bad" / "tasks.md").touch(mode=0)
+    closed = tmp_path / TASKS / "worse" / "specs" / "closed"
+    closed.mkdir(parents=True)
+    closed.chmod(0)
     _, problems = read_with(tmp_path, {})
-    assert problems == ["bad/tasks.md: Permission denied"]
+    closed.chmod(0o700)
+    assert problems == [
+        "bad/tasks.md: Permission denied",
+        "worse/specs/closed: cannot be read: Permission denied",
+    ]
 
 
 def test_what_is_no_task_is_passed_over_in_silence(tmp_path: Path) -> None:

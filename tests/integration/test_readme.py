@@ -1,0 +1,112 @@
+"""Every command in the README is run, or run by .ci/run."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+SHELL_BLOCKS = re.findall(r"^```sh\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+COMMANDS = [line for block in SHELL_BLOCKS for line in block.splitlines() if line.strip()]
+INSTALLING = [line for line in COMMANDS if line.startswith("python3 -m venv")]
+USING = [line for line in COMMANDS if line not in INSTALLING]
+
+
+@pytest.fixture(scope="module")
+def ralph_on_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A PATH on which `ralph` is this checkout's, and `claude` does the README's tasks."""
+    folder = tmp_path_factory.mktemp("bin")
+    ralph = folder / "ralph"
+    ralph.write_text(
+        f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -c 'from rulebook_ralph.cli import main; main()' \"$@\"\n"
+    )
+    claude = folder / "claude"
+    claude.write_text(
+        "#!/bin/sh\n"
+        'if [ "$1" = --version ]; then echo "2.0.0 (Claude Code)"; exit; fi\n'
+        "cat >/dev/null\n"
+        'echo "made for $RALPH_TASK" > "$RALPH_TASK.txt"\n'
+        'printf "%s\\n" \'{"type":"result","subtype":"success","is_error":false,"session_id":"s","total_cost_usd":0.1,'
+        '"result":"Done.\\n<promise>IMPLEMENTATION_COMPLETE</promise>"}\'\n'
+    )
+    for program in (ralph, claude):
+        program.chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+def shell(command: str, folder: Path, path: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/sh", "-c", command], cwd=folder, env={**os.environ, "PATH": path}, check=False, capture_output=True, text=True
+    )
+
+
+def test_the_two_commands_are_one_line_each_and_ci_runs_them() -> None:
+    assert len(INSTALLING) == 2
+    assert INSTALLING[0].endswith(".venv/bin/ralph demo")
+    assert INSTALLING[1].endswith(".venv/bin/python -m pytest -n 2")
+    script = (ROOT / ".ci" / "run").read_text()
+    assert "grep '^python3 -m venv' README.md" in script, "CI takes the two commands from the README and runs them"
+
+
+def test_every_other_command_works_in_the_order_of_the_readme(tmp_path: Path, ralph_on_path: str) -> None:
+    """On the demo's project, as a new user would; the iteration of `ralph show 3` is one of them."""
+    made = shell("ralph demo --dir sundial --quiet", tmp_path, ralph_on_path)
+    assert made.returncode == 0, made.stderr
+    project = tmp_path / "sundial"
+    for reset in ("git switch -q main", "git branch -qD ralph/sundial", "git for-each-ref --format='delete %(refname)' refs/ralph | git update-ref --stdin"):
+        assert shell(reset, project, ralph_on_path).returncode == 0
+    for command in USING:
+        done = shell(command, project, ralph_on_path)
+        assert done.returncode == 0, f"{command}: {done.stdout[-1500:]} {done.stderr}"
+    assert "3 of 3 tasks completed" in shell("ralph status", project, ralph_on_path).stdout
+
+
+def test_the_task_list_and_the_configurations_shown_are_valid(tmp_path: Path, ralph_on_path: str) -> None:
+    shell("git init -q && git commit -q --allow-empty -m begin && mkdir .rulebook-ralph", tmp_path, ralph_on_path)
+    state = tmp_path / ".rulebook-ralph"
+    (listed,) = re.findall(r"^```json\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    (state / "prd.json").write_text(listed)
+    shown = re.findall(r"^```yaml\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    assert len(shown) == 2
+    for config in shown:
+        (state / "config.yaml").write_text(config)
+        done = shell("ralph validate", tmp_path, ralph_on_path)
+        assert (done.returncode, done.stdout) == (0, "no problems\n"), done.stdout + done.stderr
+
+
+def test_the_reference_names_every_command_and_every_option_it_names_exists(tmp_path: Path, ralph_on_path: str) -> None:
+    from rulebook_ralph.cli import COMMANDS as there_are  # noqa: PLC0415 - the table is what is compared
+
+    table = [row for row in README.splitlines() if row.startswith("| `ralph ")]
+    assert {name for row in table for name in re.findall(r"`ralph (\w+)", row)} == set(there_are)
+    for row in table:
+        name = re.findall(r"`ralph (\w+)", row)[0]
+        known = shell(f"ralph {name} --help", tmp_path, ralph_on_path).stdout
+        for option in re.findall(r"--[a-z-]+", row):
+            assert option in known or option == "--json", f"{name} has no {option}"
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+def test_completion_scripts(name: str, tmp_path: Path, ralph_on_path: str) -> None:
+    """bash runs its script and completes; of a shell that is not installed the script is at least made for it."""
+    script = shell(f"ralph completion {name}", tmp_path, ralph_on_path)
+    assert script.returncode == 0
+    assert "_RALPH_COMPLETE" in script.stdout
+    current = "st" if name == "fish" else "1"
+    done = shell(f"COMP_WORDS='ralph st' COMP_CWORD={current} _RALPH_COMPLETE={name}_complete ralph", tmp_path, ralph_on_path)
+    assert "status" in done.stdout
+    if name == "bash":
+        program = f"{script.stdout}\nCOMP_WORDS=(ralph re) COMP_CWORD=1; _ralph_completion ralph; echo ${{COMPREPLY[@]}}"
+        (tmp_path / "complete.sh").write_text(program)
+        assert shell("bash complete.sh", tmp_path, ralph_on_path).stdout.split() == ["resume"]
+
+
+def test_help_fits_a_screen(tmp_path: Path, ralph_on_path: str) -> None:
+    lines = shell("COLUMNS=80 ralph --help", tmp_path, ralph_on_path).stdout.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
