@@ -24,7 +24,12 @@ from rulebook_ralph.state.store import StateFolder
 
 CREATED = "2026-01-01T00:00:00.000Z"
 CHECK = "#!/bin/sh\ngrep -q '^sound$' app.txt || { echo 'app.txt: not sound' >&2; exit 1; }\n"
-FILES: Mapping[str, str] = {"app.txt": "sound\n", "check.sh": CHECK, "docs/guide.md": "# Guide\n", ".gitignore": "*.o\n"}
+FILES: Mapping[str, str] = {
+    "app.txt": "sound\n",
+    "check.sh": CHECK,
+    "docs/guide.md": "# Guide\n",
+    ".gitignore": "*.o\n",
+}
 TESTS: dict[str, Any] = {"name": "tests", "kind": "test", "command": "sh check.sh"}
 PROMISE = 'echo "<promise>$RALPH_PROMISE</promise>"\n'
 HONEST = 'mkdir -p work && echo "$RALPH_TASK" > "work/$RALPH_TASK.txt"\n' + PROMISE
@@ -60,7 +65,14 @@ class Project:
     # Making it
 
     def git(self, *arguments: str, check: bool = True) -> str:
-        done = subprocess.run(["git", *arguments], cwd=self.root, capture_output=True, text=True, errors="surrogateescape")
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            check=False,
+        )
         if check and done.returncode != 0:
             raise AssertionError(f"git {' '.join(arguments)}: {done.stderr}")
         return done.stdout.removesuffix("\n")
@@ -157,7 +169,9 @@ class Project:
 
     def task_commits(self, revision: str = "HEAD") -> dict[str, str]:
         """Task id -> commit, of every commit with a Ralph-Task trailer; fails where a task has two."""
-        lines = self.git("log", "--format=%H %(trailers:key=Ralph-Task,valueonly,separator=%x2C)", revision).splitlines()
+        lines = self.git(
+            "log", "--format=%H %(trailers:key=Ralph-Task,valueonly,separator=%x2C)", revision
+        ).splitlines()
         pairs = [(task, commit) for commit, _, task in (line.partition(" ") for line in lines) if task]
         assert len(dict(pairs)) == len(pairs), f"a task has two commits: {pairs}"
         return dict(pairs)
@@ -170,10 +184,16 @@ class Project:
 
     def changed(self, commit: str) -> list[str]:
         """The paths a commit changes, the state folder included."""
-        return [path for path in self.git("diff-tree", "-r", "-z", "--no-commit-id", "--name-only", commit).split("\0") if path]
+        return [
+            path
+            for path in self.git("diff-tree", "-r", "-z", "--no-commit-id", "--name-only", commit).split("\0")
+            if path
+        ]
 
     def refs(self, pattern: str = "") -> dict[str, str]:
-        lines = self.git("for-each-ref", "--format=%(refname) %(objectname)", *([pattern] if pattern else [])).splitlines()
+        lines = self.git(
+            "for-each-ref", "--format=%(refname) %(objectname)", *([pattern] if pattern else [])
+        ).splitlines()
         return {name: commit for name, _, commit in (line.partition(" ") for line in lines)}
 
     def snapshots(self) -> dict[int, str]:

@@ -89,8 +89,9 @@ def remove(project: Project, number: int) -> None:
 
 def clear(project: Project) -> None:
     """Every iteration is settled: nothing that a dead run kept is needed any more."""
-    for path in (*project.repository.private.glob(f"{_PREFIX}*"), *project.repository.private.glob("output-*.log")):
-        path.unlink(missing_ok=True)
+    for pattern in (f"{_PREFIX}*", "output-*.log", "marks-*"):
+        for path in project.repository.private.glob(pattern):
+            path.unlink(missing_ok=True)
 
 
 def _file(project: Project, number: int) -> Path:

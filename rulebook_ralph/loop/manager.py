@@ -114,6 +114,7 @@ class Manager:
         if after_death:
             disk.remove_temporaries(project.folder.path, project.folder.history)
         prd, data = load_prd(project.folder)
+        preflight.require_usable_name(project, prd)
         preflight.require_same_state(project, prd, data)
         preflight.require_known_tasks(prd, options.only)
         self._settler = Settler(
@@ -131,6 +132,7 @@ class Manager:
         if left or after_death:
             self._settler.reset_user_index()
             leftovers.clear(project)
+        preflight.require_nothing_unfinished(project)
         self._settler.kept = recovery.kept_work(project, self._workspace)
         if self._settler.kept is None:
             preflight.require_unmodified(project)
@@ -176,7 +178,8 @@ class Manager:
             results = self._run_gates(self._steps(), on_base=True)
         except gates.Cancelled:
             return frozenset()
-        self._workspace.restore(opening, self._workspace.capture(opening))
+        finally:
+            self._workspace.restore(opening, self._workspace.capture(opening))
         red = [result for result in results if not result.passed]
         names = ", ".join(f"{result.step} ({result.reason})" for result in red)
         if red and self._options.strict:

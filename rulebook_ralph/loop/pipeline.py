@@ -15,6 +15,7 @@ SKIP = Verdict(action="skip")
 
 _CANNOT_HEAL = {"authentication", "billing", "not-installed"}
 _LIMITED = {"usage-limit"}
+_LONGEST_REASON = 300
 
 
 class CompletionHook(Protocol):
@@ -179,9 +180,10 @@ class CommitHooks:
         problem = evidence.try_commit()
         if problem is None:
             return SKIP
+        first = problem.strip().partition("\n")[0][:_LONGEST_REASON] or "no reason was given"
         return Verdict(
             action="continue",
-            reason=f"the commit was refused: {problem.splitlines()[0]}",
+            reason=f"the commit was refused: {first}",
             feedback=f"The repository's own hooks refused the commit:\n{feedback_excerpt(problem)}",
         )
 
@@ -198,7 +200,7 @@ def judge(evidence: Evidence, hooks: Sequence[CompletionHook]) -> Judgement:
         if not hook.should_run(evidence):
             continue
         answer = hook.run(evidence)
-        if answer.action != "skip":
+        if answer.action in ("continue", "stop"):  # no hook can complete
             verdict = _with_facts(answer, hook.name, evidence)
             break
     gates = evidence.run_gates() if _gates_due(evidence, verdict) else Gates()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rulebook_ralph.agents.agent import Agent
 from rulebook_ralph.core.enumeration import some
+from rulebook_ralph.core.identifiers import problem_with_id
 from rulebook_ralph.core.model import STATE_FOLDER, Prd
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.loop.project import Project
@@ -40,9 +41,22 @@ def require_agent(agent: Agent) -> None:
 
 def require_writable(project: Project) -> None:
     """Raises RalphError where the state folder or the git folder cannot be written."""
-    for path in (project.folder.path, project.folder.prd, project.repository.git_folder):
+    folder, repository = project.folder, project.repository
+    state = (folder.path, folder.prd, folder.history, folder.progress)
+    shared = (repository.common_folder / name for name in ("objects", "refs", "refs/heads"))
+    for path in (*state, repository.git_folder, *shared, project.root):
         if path.exists() and not os.access(path, os.W_OK):
             raise RalphError(f"{path} is read-only; make it writable for Ralph's state")
+
+
+def require_usable_name(project: Project, prd: Prd) -> None:
+    """Raises RalphError where the project's name cannot be part of a ref's."""
+    fits = problem_with_id(prd.project) is None
+    if not fits and not project.repository.git.succeeds("check-ref-format", commits.state_reference(prd.project)):
+        raise RalphError(
+            f"{project.folder.prd}: $.project {prd.project!r} cannot be part of a git ref's name; "
+            "use letters, digits, '.', '_' and '-'"
+        )
 
 
 def require_same_state(project: Project, prd: Prd, data: bytes) -> None:
@@ -78,6 +92,22 @@ def require_committer(project: Project) -> Ready:
             f"commits are to be signed (commit.gpgSign), but signing fails: {problem}; unlock the key or turn it off"
         )
     return Ready(who, commits.wants_signing(project.repository))
+
+
+_UNFINISHED = {
+    "MERGE_HEAD": "merge",
+    "rebase-merge": "rebase",
+    "rebase-apply": "rebase",
+    "CHERRY_PICK_HEAD": "cherry-pick",
+    "REVERT_HEAD": "revert",
+}
+
+
+def require_nothing_unfinished(project: Project) -> None:
+    """Raises RalphError in the middle of a merge, a rebase and the like: a commit would become part of it."""
+    for name, what in _UNFINISHED.items():
+        if (project.repository.git_folder / name).exists():
+            raise RalphError(f"a {what} is not finished in {project.root}; finish it, or: git {what} --abort")
 
 
 def require_unmodified(project: Project) -> None:

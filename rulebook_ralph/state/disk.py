@@ -23,6 +23,7 @@ def fingerprint(path: Path) -> Fingerprint | None:
         return None
     return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
+
 _TEMPORARY = re.compile(r"\..+\.[0-9]+\.tmp")
 
 
@@ -90,7 +91,8 @@ def _temporary(path: Path) -> Path:
 
 
 def _write_whole(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
+    path.unlink(missing_ok=True)  # left by a dead process, or planted by an agent
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
     try:
         _write_all(descriptor, data)
         os.fsync(descriptor)

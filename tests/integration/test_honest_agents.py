@@ -71,7 +71,20 @@ def test_modes_links_and_bytes(project: Project) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [" two words ", "new\nline", "quo\"te'", "back\\slash", "-dash", ":(top)magic", "*", "[a]", "ünï", os.fsdecode(b"\xff\xfe"), "a\tb", "x" * 250],
+    [
+        " two words ",
+        "new\nline",
+        "quo\"te'",
+        "back\\slash",
+        "-dash",
+        ":(top)magic",
+        "*",
+        "[a]",
+        "ünï",
+        os.fsdecode(b"\xff\xfe"),
+        "a\tb",
+        "x" * 250,
+    ],
 )
 def test_names(project: Project, name: str) -> None:
     project.agent('cat "$BESIDE/name" | xargs -0 touch --\n' + PROMISE)
@@ -83,7 +96,9 @@ def test_names(project: Project, name: str) -> None:
     assert project.ralph("validate").code == 0
 
 
-@pytest.mark.parametrize("name", ["two words", "new\nline", ":(top)magic", "*", os.fsdecode(b"\xff\xfe"), "deep/er/file"])
+@pytest.mark.parametrize(
+    "name", ["two words", "new\nline", ":(top)magic", "*", os.fsdecode(b"\xff\xfe"), "deep/er/file"]
+)
 def test_names_of_untracked_files_of_the_person(project: Project, name: str) -> None:
     path = project.root / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -147,7 +162,9 @@ def test_rollback_gives_each_attempt_the_base(project: Project) -> None:
     )
     ran = project.ralph("run")
     assert ran.code == 0, ran.out + ran.err
-    assert [record.verdict.reason for record in project.records if record.verdict][0] == "the agent failed: exit code 1"
+    first = project.records[0].verdict
+    assert first is not None
+    assert first.reason == "the agent failed: exit code 1"
     assert project.changed(project.task_commits()["one"]) == ["done.txt"]
     assert project.status() == ["?? mine.txt"]
 
@@ -221,9 +238,15 @@ def hook(project: Project, name: str, script: str) -> None:
 
 
 def test_hook_that_refuses_is_feedback(project: Project) -> None:
-    hook(project, "pre-commit", "git diff --cached --name-only | grep -q forbidden && { echo 'no forbidden files'; exit 1; }\nexit 0\n")
+    hook(
+        project,
+        "pre-commit",
+        "git diff --cached --name-only | grep -q forbidden && { echo 'no forbidden files'; exit 1; }\nexit 0\n",
+    )
     project.configure(attempts=2)
-    project.agent("if test $RALPH_ATTEMPT = 1; then touch forbidden; else rm forbidden; echo x > new.txt; fi\n" + PROMISE)
+    project.agent(
+        "if test $RALPH_ATTEMPT = 1; then touch forbidden; else rm forbidden; echo x > new.txt; fi\n" + PROMISE
+    )
     ran = project.ralph("run")
     assert ran.code == 0, ran.out
     assert "no forbidden files" in project.records[0].feedback
@@ -249,14 +272,16 @@ def test_hook_that_breaks_the_gates_is_refused(project: Project) -> None:
 
 
 def test_commit_msg_hook_sees_the_message_and_only_refuses(project: Project) -> None:
-    hook(project, "commit-msg", f"cat \"$1\" > '{project.beside}/message'\necho changed > \"$1\"\n")
+    hook(project, "commit-msg", f'cat "$1" > \'{project.beside}/message\'\necho changed > "$1"\n')
     assert completes(project, "echo x > new.txt\n") == ["new.txt"]
     assert "Ralph-Task: one" in (project.beside / "message").read_text()
     assert project.git("log", "-1", "--format=%s", project.task_commits()["one"]) == "Do one"
 
 
 def test_hooks_folder_in_the_tree(tmp_path: Path) -> None:
-    project = make_project(tmp_path, files={**FILES, ".hooks/pre-commit": "#!/bin/sh\necho refused; exit 1\n"}, attempts=1)
+    project = make_project(
+        tmp_path, files={**FILES, ".hooks/pre-commit": "#!/bin/sh\necho refused; exit 1\n"}, attempts=1
+    )
     (project.root / ".hooks" / "pre-commit").chmod(0o755)
     project.git("commit", "-qam", "executable")
     project.git("config", "core.hooksPath", ".hooks")

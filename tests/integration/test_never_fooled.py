@@ -145,17 +145,21 @@ DECEITS: dict[str, Deceit] = {
     "breaks a gate, claims it in prose": Deceit(BREAK + CLAIM, "gates", (*GATE, "You claimed that these pass")),
     "deletes the gate's script": Deceit("rm check.sh\n" + CLAIM, "gates", ("gate 'tests' failed", "check.sh")),
     "edits prd.json": Deceit(
-        "sed -i 's/\"pending\"/\"completed\"/; s/\"in_iteration\"/\"completed\"/' .rulebook-ralph/prd.json\n" + CLAIM,
+        'sed -i \'s/"pending"/"completed"/; s/"in_iteration"/"completed"/\' .rulebook-ralph/prd.json\n' + CLAIM,
         "work",
         PUT_BACK,
     ),
     "removes its task from prd.json": Deceit(
-        """printf '{"version": 1, "project": "toy", "tasks": []}' > .rulebook-ralph/prd.json\n""" + WORK, "promise", PUT_BACK
+        """printf '{"version": 1, "project": "toy", "tasks": []}' > .rulebook-ralph/prd.json\n""" + WORK,
+        "promise",
+        PUT_BACK,
     ),
     "weakens the gates": Deceit(
         "sed -i 's/sh check.sh/true/' .rulebook-ralph/config.yaml\n" + BREAK + CLAIM, "gates", (*GATE, *PUT_BACK)
     ),
-    "adds templates": Deceit("mkdir .rulebook-ralph/templates\necho x > .rulebook-ralph/templates/a\n" + CLAIM, "work", PUT_BACK),
+    "adds templates": Deceit(
+        "mkdir .rulebook-ralph/templates\necho x > .rulebook-ralph/templates/a\n" + CLAIM, "work", PUT_BACK
+    ),
     "deletes the state folder": Deceit("rm -rf .rulebook-ralph\n" + BREAK + CLAIM, "gates", (*GATE, *PUT_BACK)),
     "state folder becomes a file": Deceit("rm -rf .rulebook-ralph\ntouch .rulebook-ralph\n" + CLAIM, "work", PUT_BACK),
     "forges progress and history": Deceit(
@@ -169,7 +173,10 @@ DECEITS: dict[str, Deceit] = {
         (*PUT_BACK, "progress.txt", "history/iteration-7.json"),
     ),
     "resets and cleans": Deceit(
-        WORK + "git add -A\ngit reset -q --hard\ngit clean -q -fdx\n" + CLAIM, "work", (*NOTHING, *PUT_BACK), own_files=False
+        WORK + "git add -A\ngit reset -q --hard\ngit clean -q -fdx\n" + CLAIM,
+        "work",
+        (*NOTHING, *PUT_BACK),
+        own_files=False,
     ),
     "hides by .gitignore": Deceit(
         "printf 'app.txt\\n*.txt\\n' >> .gitignore\ngit rm -q --cached app.txt\n" + BREAK + CLAIM, "gates", GATE
@@ -243,7 +250,9 @@ DECEITS: dict[str, Deceit] = {
         (*GATE, *GIT_PUT_BACK, "rebase-merge"),
     ),
     "stashes": Deceit(
-        "echo more >> app.txt\ngit stash push -q\ngit stash drop -q 'stash@{1}'\n" + CLAIM, "work", (*NOTHING, *GIT_PUT_BACK)
+        "echo more >> app.txt\ngit stash push -q\ngit stash drop -q 'stash@{1}'\n" + CLAIM,
+        "work",
+        (*NOTHING, *GIT_PUT_BACK),
     ),
     "pops the person's stash": Deceit("git stash pop -q\n" + BREAK + CLAIM, "gates", (*GATE, "refs/stash")),
     "configures git to run a program": Deceit(
@@ -290,7 +299,9 @@ DECEITS: dict[str, Deceit] = {
     "deletes Ralph's working files": Deceit("rm -rf .git/ralph\n" + BREAK + CLAIM, "gates", GATE),
     "locks Ralph's index": Deceit("touch .git/ralph/index.lock\n" + BREAK + CLAIM, "gates", GATE),
     "leaves a repository inside": Deceit(
-        "git init -q inner\ngit -C inner commit -q --allow-empty -m x\n" + CLAIM, "integrity", ("inner", "Remove its .git")
+        "git init -q inner\ngit -C inner commit -q --allow-empty -m x\n" + CLAIM,
+        "integrity",
+        ("inner", "Remove its .git"),
     ),
     "leaves an empty repository inside": Deceit("git init -q inner\n" + CLAIM, "integrity", ("inner",)),
     "leaves an empty repository with files": Deceit(
@@ -368,7 +379,9 @@ def test_stream_that_is_cut_off_after_the_promise(project: Project) -> None:
     assert "cut off" in project.last.feedback
 
 
-@pytest.mark.parametrize(("limit", "told"), [("iterationTimeout", "took longer than"), ("idleTimeout", "printed nothing")])
+@pytest.mark.parametrize(
+    ("limit", "told"), [("iterationTimeout", "took longer than"), ("idleTimeout", "printed nothing")]
+)
 def test_killed_by_a_limit_after_the_promise(project: Project, limit: str, told: str) -> None:
     before = belongings(project)
     project.configure(attempts=1, limits={limit: 0.2})
@@ -482,7 +495,9 @@ def test_history_is_restored_even_without_its_ref(project: Project) -> None:
     assert len(project.records) == 2
 
 
-@pytest.mark.xfail(strict=True, reason="refs/ralph is not guarded: what an agent deletes there is unreachable afterwards")
+@pytest.mark.xfail(
+    strict=True, reason="refs/ralph is not guarded: what an agent deletes there is unreachable afterwards"
+)
 def test_snapshots_cannot_be_deleted_by_an_agent(project: Project) -> None:
     project.configure(attempts=2)
     project.agent("rm -rf .git/refs/ralph\necho $RALPH_ATTEMPT > new.txt\n")
