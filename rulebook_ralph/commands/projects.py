@@ -1,10 +1,13 @@
 """Finding the project a command is about."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from rulebook_ralph import config
 from rulebook_ralph.app import App
+from rulebook_ralph.core import events
+from rulebook_ralph.core.settings import Config
+from rulebook_ralph.loop import recovery
 from rulebook_ralph.loop.project import Project, open_repository_of, project_root, refuse_second_state
 from rulebook_ralph.state.store import StateFolder
 from rulebook_ralph.workspace.repository import Repository
@@ -24,3 +27,18 @@ def open_root(app: App) -> tuple[Path, Repository]:
     """The project's root and repository. Raises RalphError."""
     root = project_root(app.cwd, app.environment)
     return root, open_repository_of(root, app.environment)
+
+
+def bring_back_state(app: App, report: Callable[[events.Event], None], *, command: str) -> None:
+    """Put back what a dead run's agent changed in the state folder, and for `resume` what it deleted; the project's
+    lock must be held.
+    """
+    root, repository = open_root(app)
+    found = Project(root, StateFolder(root), repository, Config(), app.environment)
+
+    def notice(level: str, text: str) -> None:
+        report(events.Notice("warning" if level == "warning" else "info", text))
+
+    if command == "resume":
+        recovery.restore_missing_state(found, notice)
+    recovery.distrust_state(found, notice)

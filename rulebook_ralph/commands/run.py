@@ -13,14 +13,13 @@ from rulebook_ralph.agents.agent import AgentSettings
 from rulebook_ralph.app import App
 from rulebook_ralph.cancellation import Cancellation
 from rulebook_ralph.commands.durations import Duration
-from rulebook_ralph.commands.projects import open_project, open_root
+from rulebook_ralph.commands.projects import bring_back_state, open_project, open_root
 from rulebook_ralph.core import events
 from rulebook_ralph.core.settings import Config
-from rulebook_ralph.loop import recovery, rehearsal, summary
-from rulebook_ralph.loop.manager import Manager, RunOptions
-from rulebook_ralph.loop.project import Project
+from rulebook_ralph.loop import rehearsal, summary
+from rulebook_ralph.loop.manager import Manager
+from rulebook_ralph.loop.options import RunOptions
 from rulebook_ralph.state import lock
-from rulebook_ralph.state.store import StateFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,58 +79,52 @@ def command(app: App, /, **given: object) -> int:
 
 def start(app: App, asked: Asked, *, command: str) -> int:
     """Run or rehearse; returns the exit code. Raises RalphError."""
-    limits = {"maxRunWallTime": asked.max_wall_time, "maxIterations": asked.max_iterations}
-    if not asked.dry_run:
-        _mend_state(app, asked, command=command)
-    project = open_project(app, overrides={"limits": limits, "defaults": {"executor": asked.agent}}, command=command)
-    settings = _settings(project.config)
-    environment = {**project.environment, **settings.env}
-    agent = registry.create(settings, environment)
     options = RunOptions(
         command=command,
         only=asked.tasks,
-        max_iterations=asked.max_iterations,
         retry_blocked=asked.retry_blocked,
         strict=asked.strict,
         trust_agent=asked.trust_agent,
     )
     with app.console(quiet=asked.quiet, json=asked.json) as console:
         if asked.dry_run:
-            plan = rehearsal.rehearse(project, agent.name, options)
+            plan = rehearsal.rehearse(open_project(app, overrides=_overrides(asked), command=command), options)
             if asked.json:
                 console.json(rehearsal.as_json(plan))
             else:
                 console.verbatim(rehearsal.as_text(plan))
             return 0
-        with interruptible() as cancelled:
-            ended = Manager(
-                project,
-                agent,
-                options,
-                agent_environment=environment,
-                report=console.report,
-                clock=app.clock,
-                cancelled=cancelled,
-            ).run()
+        ended = _run(app, asked, options, console.report)
         if asked.json:
             console.json(summary.as_json(ended))
         return summary.exit_code(ended)
 
 
-def _mend_state(app: App, asked: Asked, *, command: str) -> None:
-    """Put back what a dead run left lost or changed before it is read: its configuration must not be an agent's."""
-    root, repository = open_root(app)
-    if lock.holder(repository.private / "lock") is not None:
-        return
-    found = Project(root, StateFolder(root), repository, Config(), app.environment)
-    with app.console(quiet=asked.quiet, json=asked.json) as console:
+def _run(app: App, asked: Asked, options: RunOptions, report: Callable[[events.Event], None]) -> events.RunEnded:
+    """Under the project's lock: the state is mended after a dead run before its configuration is believed; then run."""
+    repository = open_root(app)[1]
+    with (
+        interruptible() as cancelled,
+        lock.held(repository.private / "lock", since=app.clock.iso(), command=options.command) as died,
+    ):
+        bring_back_state(app, report, command=options.command)
+        project = open_project(app, overrides=_overrides(asked), command=options.command)
+        settings = agent_settings(project.config)
+        environment = {**project.environment, **settings.env}
+        return Manager(
+            project,
+            registry.create(settings, environment),
+            options,
+            agent_environment=environment,
+            report=report,
+            clock=app.clock,
+            cancelled=cancelled,
+        ).run(after_death=died)
 
-        def notice(level: str, text: str) -> None:
-            console.report(events.Notice("warning" if level == "warning" else "info", text))
 
-        if command == "resume":
-            recovery.restore_missing_state(found, notice)
-        recovery.distrust_state(found, notice)
+def _overrides(asked: Asked) -> dict[str, object]:
+    limits = {"maxRunWallTime": asked.max_wall_time, "maxIterations": asked.max_iterations}
+    return {"limits": limits, "defaults": {"executor": asked.agent}}
 
 
 @contextmanager
@@ -152,7 +145,7 @@ def interruptible() -> Iterator[Cancellation]:
             signal.signal(number, handler)
 
 
-def _settings(config: Config) -> AgentSettings:
+def agent_settings(config: Config) -> AgentSettings:
     """The configured executor of that id, else the built-in agent of that name."""
     wanted = config.defaults.executor
     for executor in config.tools.executors:

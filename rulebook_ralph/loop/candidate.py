@@ -68,7 +68,7 @@ class Candidate:
     def _run_gates(self) -> Gates:
         workspace = self._tools.workspace
         for _ in range(_ROUNDS):
-            results = self._tools.run_gates(self._assignment.steps)
+            results = self._tools.run_gates()
             before = self.tree
             if not self._tree_moved():
                 return Gates(results)

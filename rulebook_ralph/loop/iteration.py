@@ -28,7 +28,7 @@ from rulebook_ralph.workspace.snapshot import Change, Opening, Workspace
 
 INTERRUPTED = Verdict(action="stop", reason="interrupted", stop_reason="interrupted", counts=False)
 Report = Callable[[events.Event], None]
-RunGates = Callable[[tuple[VerificationStep, ...]], tuple[CheckResult, ...]]
+RunGates = Callable[[], tuple[CheckResult, ...]]
 
 
 @dataclass(frozen=True, slots=True)

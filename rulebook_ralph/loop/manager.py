@@ -9,38 +9,24 @@ from dataclasses import dataclass
 from threading import Event
 
 from rulebook_ralph.agents.agent import Agent, AgentLimits
-from rulebook_ralph.checks import commit_hooks, gates
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.core import events, policy, selection, settling
-from rulebook_ralph.core.evidence import CheckResult, Iteration
+from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import Prd, Stage, Task
 from rulebook_ralph.core.redaction import Redactor
-from rulebook_ralph.core.settings import VerificationStep
 from rulebook_ralph.errors import ExitCode, RalphError
-from rulebook_ralph.loop import brief, leftovers, preflight, record, recovery, summary
+from rulebook_ralph.loop import brief, leftovers, record, summary
+from rulebook_ralph.loop.gatekeeper import Gatekeeper
 from rulebook_ralph.loop.iteration import Assignment, Outcome, Tools, attempt
+from rulebook_ralph.loop.options import RunOptions
 from rulebook_ralph.loop.pipeline import built_in_hooks
-from rulebook_ralph.loop.project import Project, load_prd
-from rulebook_ralph.loop.settler import RECENT_COMMITS, Settler
-from rulebook_ralph.state import disk, lock
+from rulebook_ralph.loop.preparation import prepare
+from rulebook_ralph.loop.project import Project
 from rulebook_ralph.workspace import guard
 from rulebook_ralph.workspace.git import GitError
-from rulebook_ralph.workspace.repository import check_out_branch
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
 
 STAGE: Stage = "coder"
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """What the command line asks of a run. `max_wall_time` in seconds."""
-
-    command: str = "run"
-    only: tuple[str, ...] = ()
-    max_iterations: int | None = None
-    retry_blocked: bool = True
-    strict: bool = False
-    trust_agent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,82 +59,52 @@ class Manager:
         self._report = report
         self._clock = clock
         self._cancelled = cancelled
-        self._redactor = Redactor(project.environment)
+        self._redactor = Redactor(agent_environment)
         self._workspace = Workspace(project.repository)
+        self._gatekeeper = Gatekeeper(
+            project, self._workspace, project.repository.hooks_folder(), self._redactor, cancelled, report
+        )
         self._started = clock.monotonic()
         self._tally = policy.RunTally()
         self._spent: dict[str, float] = {}
         self._touched: dict[str, str | None] = {}
-        self._reopen: set[str] = set()
-        self._excused: frozenset[str] = frozenset()
         self._opening: Opening | None = None
 
-    def run(self) -> events.RunEnded:
-        """Work until nothing is left or a limit ends it; always leaves a resumable state. Raises RalphError."""
-        try:
-            return self._locked_run()
-        except GitError as error:
-            problem = f"{error}; mend the repository {self._project.root}, then: ralph resume"
-            raise RalphError(problem, exit_code=ExitCode.UNEXPECTED) from error
+    def run(self, *, after_death: bool) -> events.RunEnded:
+        """Work until nothing is left or a limit ends it; always leaves a resumable state. Raises RalphError.
 
-    def _locked_run(self) -> events.RunEnded:
-        path = self._project.lock_file
-        with lock.held(path, since=self._clock.iso(), command=self._options.command) as died:
-            self._prepare(after_death=died)
+        The project's lock must be held; `after_death` says that its last holder died.
+        """
+        try:
+            self._prepare(after_death=after_death)
             while not isinstance(following := self._pick(), policy.Stop):
                 opened = self._open(following)
                 outcome = attempt(opened.assignment, self._tools(opened))
                 if (stop := self._settle(opened, outcome)) is not None:
                     return self._finish(stop)
             return self._finish(following)
+        except GitError as error:
+            problem = f"{error}; mend the repository {self._project.root}, then: ralph resume"
+            raise RalphError(problem, exit_code=ExitCode.UNEXPECTED) from error
 
     # Before the first agent
 
     def _prepare(self, *, after_death: bool) -> None:
-        """Everything that could stop the run later is looked at now; only then is anything changed."""
-        project, options = self._project, self._options
-        preflight.require_writable(project)
-        preflight.require_something_to_verify(project, trust_agent=options.trust_agent)
-        preflight.require_agent(self._agent)
-        self._ready = preflight.require_committer(project)
-        if after_death:
-            disk.remove_temporaries(project.folder.path, project.folder.history)
-        prd, data = load_prd(project.folder)
-        preflight.require_usable_name(project, prd)
-        preflight.require_same_state(project, prd, data)
-        preflight.require_known_tasks(prd, options.only)
-        self._settler = Settler(
-            project,
+        prepared = prepare(
+            self._project,
             self._workspace,
-            self._ready,
-            prd,
-            data,
+            self._agent,
+            self._options,
+            stage=STAGE,
+            after_death=after_death,
             clock=self._clock,
             notice=self._notice,
         )
-        left = recovery.Recovery(
-            project, self._workspace, self._settler, self._ready.who, self._clock, self._notice
-        ).recover()
-        if left or after_death:
-            self._settler.reset_user_index()
-            leftovers.clear(project)
-        preflight.require_nothing_unfinished(project)
-        self._settler.kept = recovery.kept_work(project, self._workspace)
-        if self._settler.kept is None:
-            preflight.require_unmodified(project)
-        if check_out_branch(project.repository, self._settler.branch):
-            self._notice("info", f"created branch {self._settler.branch}; all commits of this run go there")
-        if options.retry_blocked:
-            self._reopen = {task.id for task in prd.tasks if task.status == "blocked"}
-        self._max_iterations = self._iterations_allowed()
+        self._ready, self._settler = prepared.ready, prepared.settler
+        self._landing = prepared.settler.landing
+        self._reopen, self._max_iterations = set(prepared.reopen), prepared.max_iterations
         self._say_plan()
         self._excused = self._red_on_base()
-
-    def _iterations_allowed(self) -> int:
-        config = self._project.config
-        asked = self._options.max_iterations or config.limits.max_iterations
-        order = selection.plan(self._settler.prd, only=self._options.only, reopen=self._reopen)
-        return asked or max(1, sum(policy.attempts_left(config, task, STAGE) for task in order))
 
     def _say_plan(self) -> None:
         prd, limits = self._settler.prd, self._project.config.limits
@@ -169,26 +125,12 @@ class Manager:
 
     def _red_on_base(self) -> frozenset[str]:
         """The gates that are red before any agent worked; run once on the base, unless kept work stands in the tree."""
-        if not self._steps() or self._pickable() is None:
+        if not self._gatekeeper.steps or self._pickable() is None:
             return frozenset()
-        if self._settler.kept is not None:
+        if self._landing.kept is not None:
             return self._settler.red_on_base_of_last()
-        self._opening = opening = self._workspace.open()
-        try:
-            results = self._run_gates(self._steps(), on_base=True)
-        except gates.Cancelled:
-            return frozenset()
-        finally:
-            self._workspace.restore(opening, self._workspace.capture(opening))
-        red = [result for result in results if not result.passed]
-        names = ", ".join(f"{result.step} ({result.reason})" for result in red)
-        if red and self._options.strict:
-            raise RalphError(f"red on the base: {names}; mend it first, or run without --strict")
-        if red and len(red) == len(results):
-            self._notice("warning", f"every gate is red on the base: {names}; a task completes once one of them passes")
-        elif red:
-            self._notice("warning", f"red on the base, not held against a task until it was green once: {names}")
-        return frozenset(result.step for result in red)
+        self._opening = self._workspace.open()
+        return self._gatekeeper.red_on(self._opening, strict=self._options.strict)
 
     # The loop
 
@@ -204,13 +146,13 @@ class Manager:
         if (stop := policy.limit_reached(limits, self._tally, max_iterations=self._max_iterations)) is not None:
             return stop
         self._reopen.discard(task.id)
-        self._settler.put_away_work_of_others(task.id)
+        self._landing.put_away_work_of_others(task.id)
         return task
 
     def _pickable(self) -> Task | None:
         """The next task; first the one whose unfinished work stands in the tree."""
         prd, only = self._settler.prd, self._options.only
-        kept = self._settler.kept
+        kept = self._landing.kept
         if kept is not None and (not only or kept.task_id in only):
             begun = selection.next_task(prd, only=(kept.task_id,))
             if begun is not None:
@@ -222,7 +164,7 @@ class Manager:
         number, at = self._settler.take_number(), self._clock.iso()
         task = settling.opened(task, stage=STAGE, number=number, at=at)
         attempt_number = task.attempts.get(STAGE, 0) + 1
-        kept = self._settler.kept
+        kept = self._landing.kept
         self._opening = opening = self._workspace.open(kept.tree if kept else None, after=self._opening)
         guarded = guard.remember(self._project.repository)
         prd = self._settler.prd.replacing(task)
@@ -251,7 +193,6 @@ class Manager:
         final, settlement = self._settler.settle(
             judged,
             opened.assignment.opening,
-            attempts_allowed=policy.max_attempts(self._project.config, judged.stage),
             time_left=self._project.config.limits.max_wall_time - spent,
         )
         self._tally = policy.RunTally(
@@ -287,9 +228,9 @@ class Manager:
             task=task,
             stage=STAGE,
             progress=self._settler.progress_text(),
-            commits=self._settler.recent_commits(RECENT_COMMITS),
+            commits=self._landing.recent_commits(),
             rules=config.rules,
-            steps=self._steps(),
+            steps=self._gatekeeper.steps,
             promise=policy.ROLE_PROMISE[STAGE],
             feedback=self._settler.feedback_for(task),
             iteration=self._tally.iterations + 1,
@@ -319,7 +260,7 @@ class Manager:
             prompt=prompt,
             promise=promise,
             opening=opening,
-            steps=self._steps(),
+            steps=self._gatekeeper.steps,
             excused=self._excused,
             trust_agent=self._options.trust_agent,
             run_limited=run_limited,
@@ -344,44 +285,14 @@ class Manager:
             workspace=self._workspace,
             who=self._ready.who,
             hooks=built_in_hooks(),
-            run_gates=self._run_gates,
-            run_commit_hooks=self._run_commit_hooks if commit_hooks.there_are(self._settler.hooks_folder) else None,
+            run_gates=lambda: self._gatekeeper.run_gates(excused=self._excused),
+            run_commit_hooks=self._gatekeeper.commit_hooks(),
             guarded=opened.guarded,
             restore_state=lambda: self._settler.restore_state(opened.assignment.number),
             redactor=self._redactor,
             sign=self._ready.sign,
             cancelled=self._cancelled,
             report=self._report,
-        )
-
-    def _steps(self) -> tuple[VerificationStep, ...]:
-        verification = self._project.config.verification
-        return verification.steps if verification.enabled else ()
-
-    def _run_gates(self, steps: tuple[VerificationStep, ...], *, on_base: bool = False) -> tuple[CheckResult, ...]:
-        return gates.run_steps(
-            steps,
-            root=self._project.root,
-            environment=self._project.environment,
-            clean=self._redactor.clean,
-            cancelled=self._cancelled,
-            started=lambda step: self._report(events.GateStarted(step.name, step.command, on_base)),
-            ended=lambda result: self._report(events.GateEnded(result, on_base)),
-            excused=self._excused,
-            to_the_end=on_base,
-        )
-
-    def _run_commit_hooks(self, message: str) -> str | None:
-        repository = self._project.repository
-        return commit_hooks.run_hooks(
-            message,
-            root=self._project.root,
-            hooks=self._settler.hooks_folder,
-            index=self._workspace.index,
-            scratch=repository.private,
-            environment=repository.git.environment,
-            clean=self._redactor.clean,
-            cancelled=self._cancelled,
         )
 
     def _opened_event(self, task: Task, number: int, attempt_number: int) -> events.IterationOpened:

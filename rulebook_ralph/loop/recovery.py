@@ -13,8 +13,9 @@ from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Iteration, Verdict
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import leftovers
+from rulebook_ralph.loop.landing import Kept, Notice
 from rulebook_ralph.loop.project import Project
-from rulebook_ralph.loop.settler import Kept, Notice, Settler
+from rulebook_ralph.loop.settler import Settler
 from rulebook_ralph.state import disk, history
 from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace.snapshot import Opening, Workspace

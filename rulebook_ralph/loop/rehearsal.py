@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from rulebook_ralph.core import policy, selection, settling
 from rulebook_ralph.core.model import Prd
 from rulebook_ralph.loop import brief, preflight, summary
-from rulebook_ralph.loop.manager import STAGE, RunOptions
+from rulebook_ralph.loop.landing import RECENT_COMMITS
+from rulebook_ralph.loop.manager import STAGE
+from rulebook_ralph.loop.options import RunOptions
 from rulebook_ralph.loop.project import Project, load_prd
-from rulebook_ralph.loop.settler import RECENT_COMMITS, last_feedback, read_progress
+from rulebook_ralph.loop.settler import last_feedback, read_progress
 from rulebook_ralph.state import history
 
 
@@ -26,7 +28,7 @@ class Plan:
     prompt: str
 
 
-def rehearse(project: Project, agent: str, options: RunOptions) -> Plan:
+def rehearse(project: Project, options: RunOptions) -> Plan:
     """Raises RalphError for what would stop the run as well."""
     preflight.require_something_to_verify(project, trust_agent=options.trust_agent)
     prd, _ = load_prd(project.folder)
@@ -36,9 +38,9 @@ def rehearse(project: Project, agent: str, options: RunOptions) -> Plan:
     order = selection.plan(prd, only=options.only, reopen=reopen)
     first = selection.next_task(prd, only=options.only, reopen=reopen)
     attempts = [policy.attempts_left(config, task, STAGE) for task in order]
-    most = options.max_iterations or config.limits.max_iterations or sum(attempts)
+    most = config.limits.max_iterations or sum(attempts)
     return Plan(
-        agent=agent,
+        agent=config.defaults.executor,
         branch=prd.branch or f"ralph/{prd.project}",
         tasks=tuple((task.id, task.title, left) for task, left in zip(order, attempts, strict=True)),
         max_iterations=most,

@@ -1,10 +1,9 @@
-"""Everything a run writes: iteration files, prd.json, progress.txt, the saved state and the branch, in the write order.
+"""Everything a run writes to the state folder, in the write order; what goes to git is in landing.py.
 
 Each step of settling is recognised when it was done already, so that a crash anywhere is mended by doing it again.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from rulebook_ralph.clock import Clock
@@ -14,27 +13,14 @@ from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import Prd, Task
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import leftovers, record
-from rulebook_ralph.loop.candidate import subject
-from rulebook_ralph.loop.preflight import Ready
+from rulebook_ralph.loop.landing import Landing, Notice
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.state import codec, disk, guard, history, progress, store
 from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace import guard as git_guard
-from rulebook_ralph.workspace.git import GitError
-from rulebook_ralph.workspace.snapshot import Opening, Workspace
-from rulebook_ralph.workspace.user_index import UserIndex
+from rulebook_ralph.workspace.snapshot import Opening
 
-Notice = Callable[[str, str], None]
-RECENT_COMMITS = 20
 MAX_PROGRESS_BYTES = 64 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """Unfinished work of a task that stands in the tree: the tree with it."""
-
-    task_id: str
-    tree: str
 
 
 class Settler:
@@ -43,8 +29,7 @@ class Settler:
     def __init__(
         self,
         project: Project,
-        workspace: Workspace,
-        ready: Ready,
+        landing: Landing,
         prd: Prd,
         prd_bytes: bytes,
         *,
@@ -52,28 +37,19 @@ class Settler:
         notice: Notice,
     ) -> None:
         self._project = project
-        self._workspace = workspace
-        self._who = ready.who
-        self._sign = ready.sign
         self._clock = clock
         self._notice = notice
         self._prd_bytes = prd_bytes
         self._prd_seen: disk.Fingerprint | None = None
         self._progress: tuple[disk.Fingerprint | None, str] = (None, "")
         self._guard: guard.StateGuard | None = None
-        self._unsaved: set[str] = set()
         self._feedback: dict[str, str] = {}
-        self._commits: tuple[str, tuple[str, ...]] = ("", ())
-        self._index = UserIndex(project.repository, workspace)
+        self.landing = landing
         self.prd = prd
-        self.kept: Kept | None = None
-        self.hooks_folder = project.repository.hooks_folder()
-        self._reference = commits.state_reference(prd.project)
         taken = history.numbers(project.folder)
         self._number = max([*taken[-1:], commits.highest_number(project.repository, prd.project)])
-        self._saved = project.repository.commit_of(self._reference)
-        if self._saved is None:
-            self._unsaved = {f"history/iteration-{number}.json" for number in taken}
+        if not landing.has_saved_state:
+            landing.unsaved = {f"history/iteration-{number}.json" for number in taken}
 
     @property
     def branch(self) -> str:
@@ -91,17 +67,6 @@ class Settler:
         if seen is None or seen != self._progress[0]:
             self._progress = (seen, read_progress(self._project))
         return self._progress[1]
-
-    def recent_commits(self, count: int) -> tuple[str, ...]:
-        head = self._project.repository.head()
-        if self._commits[0] != head:
-            self._commits = (head, self._project.repository.recent_commits(count))
-        return self._commits[1]
-
-    def _committed(self, commit: str, message: str) -> None:
-        """Remember a commit of Ralph's own on top of those that are known."""
-        subject = message.split("\n", 1)[0]
-        self._commits = (commit, (f"{commit[:7]} {subject}", *self._commits[1])[:RECENT_COMMITS])
 
     def feedback_for(self, task: Task) -> str:
         """What the task's last attempt must be told, from this run or from the history."""
@@ -137,22 +102,22 @@ class Settler:
     def open(self, opened: Iteration, prd: Prd, opening: Opening, git_files: git_guard.Guard) -> None:
         """What the agent must leave alone is remembered, also against a crash; then the iteration file, prd.json."""
         folder = self._project.folder
-        if self._saved is None:
-            self._save_state()
+        if not self.landing.has_saved_state:
+            self.landing.save_state()
         name = f"history/iteration-{opened.iteration_number}.json"
         data = codec.encode_prd(prd)
         state = {**guard.remember(folder, prd=data).contents, name: codec.encode_iteration(opened)}
         leftovers.save(self._project, opened.iteration_number, opening, git_files, state)
         history.create(folder, opened)
         self._put_prd(prd, data)
-        self._unsaved |= {"progress.txt", "config.yaml", name}
+        self.landing.unsaved |= {"progress.txt", "config.yaml", name}
         self._guard = guard.remember(folder, prd=data)
 
     def restore_state(self, number: int) -> tuple[str, ...]:
         """Put back what was changed in the state folder while the agent lived; the other version is kept aside."""
         if self._guard is None:
             return ()
-        restored = self._guard.restore(self._saved_content)
+        restored = self._guard.restore(self.landing.saved_content)
         if not restored:
             return ()
         names = some([item.name for item in restored])
@@ -165,123 +130,56 @@ class Settler:
 
     # Write order, steps 2 and 3
 
-    def settle(
-        self, judged: Iteration, opening: Opening, *, attempts_allowed: int, time_left: float
-    ) -> tuple[Iteration, policy.Settlement]:
+    def settle(self, judged: Iteration, opening: Opening, *, time_left: float) -> tuple[Iteration, policy.Settlement]:
         """Write the verdict down, then carry it out; returns the settled record and what followed."""
         history.update(self._project.folder, judged)
-        if judged.verdict is None:
-            raise AssertionError("an iteration is settled after it was judged")
-        settlement = policy.settle(
-            judged.verdict,
-            feedback=judged.feedback,
-            attempt=judged.attempt,
-            attempts_allowed=attempts_allowed,
-            time_left=time_left,
-            rollback=self._project.config.git.rollback,
-        )
-        return self.carry_out(judged, settlement, opening)
+        return self._carry_out(judged, self._settlement(judged, time_left=time_left), opening)
 
     def resettle(self, judged: Iteration, opening: Opening, *, keep_tree: bool) -> None:
         """Carry out what a dead run had judged. With `keep_tree` nothing is rolled back."""
+        settlement = self._settlement(judged, time_left=1.0)
+        self._carry_out(judged, replace(settlement, rollback=False) if keep_tree else settlement, opening)
+
+    def _settlement(self, judged: Iteration, *, time_left: float) -> policy.Settlement:
         if judged.verdict is None:
             raise RalphError(
                 f"{self._project.folder.iteration(judged.iteration_number)}: $.verdict is missing in phase judged; "
                 "set its phase to settled to leave that iteration as it is"
             )
-        settlement = policy.settle(
+        return policy.settle(
             judged.verdict,
             feedback=judged.feedback,
             attempt=judged.attempt,
             attempts_allowed=policy.max_attempts(self._project.config, judged.stage),
-            time_left=1.0,
+            time_left=time_left,
             rollback=self._project.config.git.rollback,
         )
-        self.carry_out(judged, replace(settlement, rollback=False) if keep_tree else settlement, opening)
 
-    def carry_out(
+    def _carry_out(
         self, judged: Iteration, settlement: policy.Settlement, opening: Opening
     ) -> tuple[Iteration, policy.Settlement]:
         """Step 3, safe to repeat: the code commit or rollback, prd.json, progress, the record, the state commit."""
         if settlement.trigger == "complete":
-            settlement = self._land(judged, settlement)
-        self.kept = self._kept(judged, settlement, opening)
+            settlement = self.landing.land(judged, self.prd.task(judged.task_id), self.branch, settlement)
+        self.landing.keep_or_roll_back(judged, settlement, opening)
         self.take_edits()
         at = self._clock.iso()
         self._write_prd(settling.settled(self.prd, judged, settlement, at=at))
         final = record.settled(judged, settlement)
         self._append_progress(final, settlement)
         history.update(self._project.folder, final)
-        self._unsaved.add(f"history/iteration-{final.iteration_number}.json")
+        self.landing.unsaved.add(f"history/iteration-{final.iteration_number}.json")
         self._feedback[final.task_id] = final.feedback
         if settlement.trigger in ("complete", "block"):
-            self.commit_state(f"ralph: {final.task_id} {settlement.completion_status}")
-        self._save_state()
+            self.landing.commit_state(self.branch, f"ralph: {final.task_id} {settlement.completion_status}")
+        self.landing.save_state()
         leftovers.remove(self._project, final.iteration_number)
         return final, settlement
 
-    def _land(self, judged: Iteration, settlement: policy.Settlement) -> policy.Settlement:
-        """Move the branch to the candidate commit, from its base only."""
-        repository = self._project.repository
-        commit = judged.commit or ""
-        try:
-            commits.move_branch(
-                repository, self.branch, commit, judged.base_commit, reason=f"ralph: complete {judged.task_id}"
-            )
-        except GitError:
-            if not repository.contains(commit):
-                return policy.branch_moved(self.branch)
-        else:
-            self._index.publish(self._workspace.index)
-            self._workspace.remember_commit(commit, judged.tree or "")
-            self._committed(commit, subject(self.prd.task(judged.task_id)))
-        return settlement
-
-    def _kept(self, judged: Iteration, settlement: policy.Settlement, opening: Opening) -> Kept | None:
-        """The unfinished work that stays for the next attempt; a rollback leaves none."""
-        if settlement.trigger == "complete" or judged.tree is None or judged.tree == opening.tree:
-            return None
-        if not settlement.rollback:
-            return Kept(judged.task_id, judged.tree)
-        self._workspace.restore(opening, judged.tree)
-        return None
-
-    def put_away_work_of_others(self, task_id: str) -> None:
-        """Before another task is worked on, unfinished work leaves the tree; it stays in its snapshot."""
-        if self.kept is None or self.kept.task_id == task_id:
-            return
-        self._workspace.restore(self._workspace.open(self.kept.tree), self.kept.tree)
-        self._notice("info", f"the unfinished work at {self.kept.task_id} left the tree; its snapshots keep it")
-        self.kept = None
-
-    def commit_state(self, message: str) -> None:
-        """Commit the state folder on the branch, on its own; nothing where nothing changed or it is not wanted."""
-        repository = self._project.repository
-        if self._project.config.git.state_commit == "none":
-            return
-        head = repository.head()
-        made = self._index.commit_state(head, f"{message}\n", sign=self._sign)
-        if made is None:
-            return
-        try:
-            commits.move_branch(repository, self.branch, made.commit, head, reason=message, saved=self._reference)
-        except GitError:
-            self._notice("warning", f"branch {self.branch} moved; the state is committed with the next task")
-            return
-        self._saved, self._unsaved = made.commit, set()
-        self._index.publish(made.index)
-        self._committed(made.commit, message)
-        if self.kept is None:
-            self._workspace.take_index(made.index, made.commit)
-
-    def reset_user_index(self) -> None:
-        """Make the user's index that of HEAD, after a run that died."""
-        self._index.reset()
-
     def finish(self) -> None:
         """The end of a run: everything is committed and saved."""
-        self.commit_state("ralph: state")
-        self._save_state()
+        self.landing.commit_state(self.branch, "ralph: state")
+        self.landing.save_state()
 
     # Parts
 
@@ -294,7 +192,7 @@ class Settler:
             disk.replace_file(self._project.folder.prd, data)
             self._prd_bytes = data
             self._prd_seen = disk.fingerprint(self._project.folder.prd)
-            self._unsaved.add("prd.json")
+            self.landing.unsaved.add("prd.json")
 
     def _append_progress(self, final: Iteration, settlement: policy.Settlement) -> None:
         text = self.progress_text()
@@ -308,25 +206,7 @@ class Settler:
             summary=final.parsed.summary if final.parsed and settlement.trigger == "complete" else "",
         )
         disk.append_file(self._project.folder.progress, addition.encode("utf-8", "replace"))
-        self._unsaved.add("progress.txt")
-
-    def _save_state(self) -> None:
-        folder = self._project.folder
-        names = self._unsaved or set()
-        files = {name: content for name in sorted(names) if (content := _content(folder.path / name)) is not None}
-        if files:
-            self._saved = commits.save_state(
-                self._project.repository,
-                self._who,
-                self._reference,
-                files,
-                parent=self._saved,
-                seconds=self._clock.seconds(),
-            )
-        self._unsaved = set()
-
-    def _saved_content(self, name: str) -> bytes | None:
-        return commits.file_of_state(self._project.repository, self._saved or self._reference, name)
+        self.landing.unsaved.add("progress.txt")
 
 
 def last_feedback(project: Project, task: Task) -> str:
@@ -369,10 +249,3 @@ def _reason(final: Iteration, settlement: policy.Settlement) -> str:
         return ""
     told = final.verdict.reason if final.verdict and final.verdict.action != "complete" else settlement.feedback
     return settlement.blocked_reason or told
-
-
-def _content(path: Path) -> bytes | None:
-    try:
-        return None if path.is_symlink() else path.read_bytes()
-    except OSError:
-        return None

@@ -9,6 +9,8 @@ from pathlib import Path
 from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.repository import Repository
 
+_MARKS = ("CACHEDIR.TAG", "pyvenv.cfg")
+
 
 def ignore_files(repository: Repository, index: Path) -> dict[str, bytes]:
     """Every ignore file that counts: tracked and untracked `.gitignore`, and the repository's own exclude file."""
@@ -23,18 +25,40 @@ def ignore_files(repository: Repository, index: Path) -> dict[str, bytes]:
     return found
 
 
+def caches(repository: Repository, index: Path, rules: dict[str, bytes]) -> dict[str, bytes]:
+    """Those of the ignore files that lie in a folder of a tool (a cache, a virtual environment) that ignores itself.
+
+    Nothing in it may be tracked, and it must look like one: an agent's new source folder is none.
+    """
+    root = repository.root
+    found = {Path(name).parent for name, content in rules.items() if content.strip().splitlines()[-1:] == [b"*"]}
+    folders = [folder for folder in found if root in folder.parents and _is_of_a_tool(folder)]
+    if not folders:
+        return {}
+    paths = (f":(top,literal){folder.relative_to(root)}" for folder in folders)
+    tracked = repository.git.raw("ls-files", "-c", "-z", "--", *paths, index=index).split(b"\0")
+    used = {parent for path in tracked if path for parent in (root / os.fsdecode(path)).parents}
+    own = {folder for folder in folders if folder not in used}
+    return {name: content for name, content in rules.items() if not own.isdisjoint(Path(name).parents)}
+
+
+def _is_of_a_tool(folder: Path) -> bool:
+    return folder.name.startswith(".") or any((folder / mark).is_file() for mark in _MARKS)
+
+
 def ignored_by(repository: Repository, rules: dict[str, bytes], names: Sequence[bytes]) -> frozenset[bytes]:
     """Which of the paths those rules ignore, whatever the rules in the tree are now."""
     if not names:
         return frozenset()
     with _folder_of(repository, rules) as folder:
         try:
-            output = repository.git.raw(
-                "check-ignore", "--no-index", "-z", "--stdin", stdin=b"\0".join(names), work_tree=folder
-            )
-        except GitError:  # exit 1: none of them
-            return frozenset()
-    return frozenset(output.split(b"\0"))
+            asked = b"\0".join(b"./" + name for name in names)  # a leading ':' would be taken for magic
+            output = repository.git.raw("check-ignore", "--no-index", "-z", "--stdin", stdin=asked, work_tree=folder)
+        except GitError as error:
+            if error.stderr:
+                raise
+            return frozenset()  # none of them is
+    return frozenset(name.removeprefix(b"./") for name in output.split(b"\0"))
 
 
 @contextmanager

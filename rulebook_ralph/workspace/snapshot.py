@@ -14,7 +14,7 @@ from typing import Literal
 
 from rulebook_ralph.core.model import STATE_FOLDER
 from rulebook_ralph.workspace.git import GitError
-from rulebook_ralph.workspace.ignore_rules import ignore_files, ignored_by
+from rulebook_ralph.workspace.ignore_rules import caches, ignore_files, ignored_by
 from rulebook_ralph.workspace.repository import Repository, within_state
 
 _GITLINK = "160000"
@@ -75,8 +75,7 @@ class Workspace:
         self.index.parent.mkdir(parents=True, exist_ok=True)
         self.index.with_name("index.lock").unlink(missing_ok=True)
         if not self._index_is_ours():
-            self.index.unlink(missing_ok=True)
-            self._git("read-tree", opening.commit)
+            self._load(opening.commit)
         self._rules = ignore_files(self.repository, self.index)
         try:
             self._add_all(opening)
@@ -89,11 +88,12 @@ class Workspace:
 
     def recapture(self, opening: Opening, tree: str) -> str:
         """The tree as it stands now, when it was captured as `tree` a moment ago and has hardly changed since."""
+        if not self._index_is_ours():
+            return self.capture(opening)
         listing = self._git("ls-files", "-m", "-d", "-o", "--exclude-standard", "-z").split(b"\0")
         names = (os.fsdecode(name) for name in listing if name)
-        if self._index_is_ours() and all(within_state(name) or is_below(name, opening.untracked) for name in names):
-            return tree
-        return self.capture(opening)
+        same = all(within_state(name) or is_below(name, opening.untracked) for name in names)
+        return tree if same else self.capture(opening)
 
     def changes(self, old_tree: str, new_tree: str) -> tuple[Change, ...]:
         """The paths in which two trees differ, the state folder aside."""
@@ -109,7 +109,7 @@ class Workspace:
         for change in changes:
             if change.kind in ("D", "T"):
                 _delete(self.repository.root, change.path, aside=self.repository.private / "held" / tree[:12])
-        self._git("read-tree", opening.commit)
+        self._load(opening.commit)
         wanted = [change.path for change in changes if change.kind != "D" and not change.is_gitlink]
         if wanted:
             for path in wanted:
@@ -145,7 +145,9 @@ class Workspace:
         return tuple(found)
 
     def _load(self, content: str) -> None:
-        """Make the own index that of a commit or tree, keeping what is known of unchanged files."""
+        """Make the own index that of a commit or tree, keeping what is known of unchanged files, and the flags of a
+        person: in a sparse checkout what is not there is not deleted.
+        """
         if self._index_holds == content and self._index_is_ours():
             return
         if not self._index_is_ours():
@@ -154,7 +156,7 @@ class Workspace:
             if users.is_file():
                 shutil.copyfile(users, self.index)
         try:
-            self._git("read-tree", "-m", content)
+            self._git("read-tree", "--reset", content)
         except GitError:
             self.index.unlink(missing_ok=True)
             self._git("read-tree", content)
@@ -190,8 +192,11 @@ class Workspace:
         return frozenset(name for name in names if os.path.lexists(self.repository.root / name))
 
     def _add_all(self, opening: Opening) -> None:
-        if self._rules != opening.ignore_files:
-            self._add_by_old_rules(opening)
+        rules = opening.ignore_files
+        if self._rules is not None and self._rules != rules:
+            rules = rules | caches(self.repository, self.index, self._rules)
+        if self._rules != rules:
+            self._add_by_rules(opening, rules)
             return
         excluded = (f":(top,exclude,literal){path}" for path in sorted(opening.untracked | {STATE_FOLDER}))
         paths = "\0".join([":/", *excluded]).encode("utf-8", "surrogateescape")
@@ -212,11 +217,11 @@ class Workspace:
                 with suppress(OSError):
                     file.chmod(file.stat().st_mode | 0o400)
 
-    def _add_by_old_rules(self, opening: Opening) -> None:
-        """Stage what changed, ignoring by the rules of the opening."""
+    def _add_by_rules(self, opening: Opening, rules: dict[str, bytes]) -> None:
+        """Stage what changed, ignoring by those rules instead of the ones in the tree."""
         listing = self._git("ls-files", "-o", "-z").split(b"\0")
         others = [name for name in listing if name and not is_below(os.fsdecode(name), opening.untracked)]
-        ignored = ignored_by(self.repository, opening.ignore_files, others)
+        ignored = ignored_by(self.repository, rules, others)
         wanted = [name for name in others if name not in ignored and not within_state(os.fsdecode(name))]
         self._git("add", "-u", "--", ":/", f":(top,exclude,literal){STATE_FOLDER}")
         if wanted:

@@ -47,7 +47,7 @@ def _python(script: str, *arguments: object) -> subprocess.Popen[str]:
 
 
 def _names(folder: Path) -> list[str]:
-    return sorted(os.listdir(folder))
+    return sorted(path.name for path in folder.iterdir())
 
 
 # Files

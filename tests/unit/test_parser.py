@@ -1,4 +1,3 @@
-
 import json
 import time
 
@@ -130,7 +129,9 @@ def test_a_report_that_is_none_says_nothing(block: str) -> None:
     assert parsed == ParsedIteration(summary="Prose says this.", learnings=("from prose",))
 
 
-@pytest.mark.parametrize("fences", [("```ralph-report", "```"), ("  ````\tralph-report ", " `````  "), ("```ralph-report\r", "```\r")])
+@pytest.mark.parametrize(
+    "fences", [("```ralph-report", "```"), ("  ````\tralph-report ", " `````  "), ("```ralph-report\r", "```\r")]
+)
 def test_the_fences_of_a_report(fences: tuple[str, str]) -> None:
     opening, end = fences
     assert _parse(f'text\n{opening}\n{{"status": "completed"}}\n{end}\nmore').status == "completed"

@@ -36,7 +36,7 @@ LINT_RED = CheckResult(step="lint", kind="lint", command="make lint", passed=Fal
 class Attempt:
     """Evidence by hand; it counts how often gates and commit are asked for, and what was asked for in which order."""
 
-    gates: Gates = Gates((GREEN,))
+    gates: Gates = field(default_factory=lambda: Gates((GREEN,)))
     refused: str | None = None
     asked: list[str] = field(default_factory=list)
 
@@ -75,7 +75,7 @@ def _verdict(attempt: Attempt | None = None, **values: Any) -> Verdict:
 # The order
 
 
-@dataclass(frozen=True)
+@dataclass
 class Hook:
     name: str
     priority: int
@@ -210,9 +210,7 @@ def test_an_agent_that_did_not_finish_completes_nothing(
 ) -> None:
     attempt = Attempt()
     fault = AgentFault(kind=kind, message="its words") if kind else None
-    result = AgentResult(
-        agent="test", status=status, final_text="done", killed_by=killed, fault=fault, exit_code=3
-    )
+    result = AgentResult(agent="test", status=status, final_text="done", killed_by=killed, fault=fault, exit_code=3)
     verdict = _verdict(attempt, result=result)
     assert (verdict.hook, verdict.action, verdict.stop_reason, verdict.counts) == ("agent", action, stop, counts)
     assert says in verdict.reason

@@ -27,7 +27,7 @@ def _settle(
 @pytest.mark.parametrize(("attempt", "time_left"), [(1, 60), (3, 60), (4, 60), (1, 0), (3, -5)])
 def test_completed_work_counts_even_when_everything_is_used_up(attempt: int, time_left: float) -> None:
     for rollback in ("keep", "reset"):
-        settled = _settle(DONE, attempt=attempt, time_left=time_left, rollback=rollback)  # type: ignore[arg-type]
+        settled = _settle(DONE, attempt=attempt, time_left=time_left, rollback=rollback)
         assert settled == Settlement("complete", "completed", "", rollback=False, counts=True)
 
 
@@ -131,7 +131,7 @@ def test_limits_of_a_run() -> None:
 def test_attempts() -> None:
     config = Config()
     fresh = Task(id="a", title="")
-    assert [policy.max_attempts(config, stage) for stage in ("coder", "reviewer", "tester", "qa")] == [15, 5, 10, 5]  # type: ignore[arg-type]
+    assert [policy.max_attempts(config, stage) for stage in ("coder", "reviewer", "tester", "qa")] == [15, 5, 10, 5]
     assert policy.attempts_left(config, fresh, "coder") == 15
     used = Task(id="a", title="", status="in_iteration", attempts={"coder": 4, "qa": 1})
     assert policy.attempts_left(config, used, "coder") == 11

@@ -125,7 +125,9 @@ def test_a_forged_line_in_a_torn_entry_does_not_close_it(forged: str, line_break
     assert _problems(tmp_path, written) == []
 
 
-@pytest.mark.parametrize("text", ["it wörked", "## End of iteration 12", "x\n## Iteration 13 · a · b\n## End of a torn entry\n"])
+@pytest.mark.parametrize(
+    "text", ["it wörked", "## End of iteration 12", "x\n## Iteration 13 · a · b\n## End of a torn entry\n"]
+)
 def test_an_entry_torn_at_any_byte_is_closed_and_written_anew(text: str, tmp_path: Path) -> None:
     whole = (HEADER + _entry(1) + _entry(11)).encode()
     entry = _entry(12, text).encode()

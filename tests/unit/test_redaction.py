@@ -30,7 +30,17 @@ _shapes = st.one_of(
     st.tuples(*[st.text(_LETTERS + "_-", min_size=10, max_size=20)] * 3).map(lambda jwt: "eyJ{}.eyJ{}.{}".format(*jwt)),
 )
 _names = st.sampled_from(
-    ("API_KEY", "OPENAI_API_KEY", "github_token", "MY_SECRET", "DB_PASSWORD", "passwd", "AWS_CREDENTIALS", "KEY", "tokens")
+    (
+        "API_KEY",
+        "OPENAI_API_KEY",
+        "github_token",
+        "MY_SECRET",
+        "DB_PASSWORD",
+        "passwd",
+        "AWS_CREDENTIALS",
+        "KEY",
+        "tokens",
+    )
 )
 _around = st.sampled_from(("", " ", "\n", '"', "'", "=", ": ", "(", "/", "@", '{"key": "', "\x1b[0m", "\u2028", "é"))
 
@@ -100,7 +110,10 @@ def test_ordinary_text_is_left_alone(text: str) -> None:
     assert PLAIN.clean(text) == text
 
 
-@pytest.mark.parametrize("piece", ["sk-", "sk-ant-", "eyJ", "eyJaaaaaaaaaaa.", "eyJaaaaaaaaaaa.eyJ", "-eyJ", "xoxb-", "AIza", "-", "a", "gh", "\\n"])
+@pytest.mark.parametrize(
+    "piece",
+    ["sk-", "sk-ant-", "eyJ", "eyJaaaaaaaaaaa.", "eyJaaaaaaaaaaa.eyJ", "-eyJ", "xoxb-", "AIza", "-", "a", "gh", "\\n"],
+)
 def test_no_text_is_slow(piece: str) -> None:
     redactor = Redactor({f"KEY{n}": f"secret-value-{n}" for n in range(20)})
     start = time.process_time()

@@ -88,7 +88,7 @@ def test_a_blocked_task_starts_anew_and_a_completed_one_cannot_be_opened() -> No
 )
 @settings(deadline=None)
 def test_settling_twice_is_settling_once_and_the_totals_are_the_sums(
-    passes: list[tuple[str, tuple[Trigger, CompletionStatus], bool, float | None]]
+    passes: list[tuple[str, tuple[Trigger, CompletionStatus], bool, float | None]],
 ) -> None:
     prd = _prd(Task(id="a", title="A"), Task(id="b", title="B"), totals=Totals(extra={"mine": 1}))
     done: list[tuple[Iteration, Settlement]] = []

@@ -1,0 +1,85 @@
+"""Runs what a run verifies with: the configured gates, and the repository's own commit hooks."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+
+from rulebook_ralph.checks import commit_hooks, gates
+from rulebook_ralph.core import events
+from rulebook_ralph.core.evidence import CheckResult
+from rulebook_ralph.core.redaction import Redactor
+from rulebook_ralph.core.settings import VerificationStep
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.loop.project import Project
+from rulebook_ralph.workspace.snapshot import Opening, Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Gatekeeper:
+    """Everything a gate or hook needs to be run, for one run."""
+
+    project: Project
+    workspace: Workspace
+    hooks_folder: Path
+    redactor: Redactor
+    cancelled: Event
+    report: Callable[[events.Event], None]
+
+    @property
+    def steps(self) -> tuple[VerificationStep, ...]:
+        """The gates that are switched on."""
+        verification = self.project.config.verification
+        return verification.steps if verification.enabled else ()
+
+    def run_gates(self, *, excused: frozenset[str] = frozenset(), on_base: bool = False) -> tuple[CheckResult, ...]:
+        """Run the gates in order, to the first that fails and is not excused; on the base all of them."""
+        return gates.run_steps(
+            self.steps,
+            root=self.project.root,
+            environment=self.project.environment,
+            clean=self.redactor.clean,
+            cancelled=self.cancelled,
+            started=lambda step: self.report(events.GateStarted(step.name, step.command, on_base)),
+            ended=lambda result: self.report(events.GateEnded(result, on_base)),
+            excused=excused,
+            to_the_end=on_base,
+        )
+
+    def commit_hooks(self) -> Callable[[str], str | None] | None:
+        """What runs the repository's commit hooks on a message and says why they refuse; None where it has none."""
+        return self._run_commit_hooks if commit_hooks.there_are(self.hooks_folder) else None
+
+    def red_on(self, base: Opening, *, strict: bool) -> frozenset[str]:
+        """The gates that are red before any agent worked, told; raises RalphError for them when `strict`."""
+        try:
+            results = self.run_gates(on_base=True)
+        except gates.Cancelled:
+            return frozenset()
+        finally:
+            self.workspace.restore(base, self.workspace.capture(base))
+        red = [result for result in results if not result.passed]
+        names = ", ".join(f"{result.step} ({result.reason})" for result in red)
+        if red and strict:
+            raise RalphError(f"red on the base: {names}; mend it first, or run without --strict")
+        if red and len(red) == len(results):
+            self._warn(f"every gate is red on the base: {names}; a task completes once one of them passes")
+        elif red:
+            self._warn(f"red on the base, not held against a task until it was green once: {names}")
+        return frozenset(result.step for result in red)
+
+    def _run_commit_hooks(self, message: str) -> str | None:
+        repository = self.project.repository
+        return commit_hooks.run_hooks(
+            message,
+            root=self.project.root,
+            hooks=self.hooks_folder,
+            index=self.workspace.index,
+            scratch=repository.private,
+            environment=repository.git.environment,
+            clean=self.redactor.clean,
+            cancelled=self.cancelled,
+        )
+
+    def _warn(self, text: str) -> None:
+        self.report(events.Notice("warning", text))

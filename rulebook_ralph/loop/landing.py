@@ -1,0 +1,143 @@
+"""What a run puts on the branch and under `refs/ralph`: code commits, state commits, the saved state."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rulebook_ralph.clock import Clock
+from rulebook_ralph.core import policy
+from rulebook_ralph.core.evidence import Iteration
+from rulebook_ralph.core.model import Task
+from rulebook_ralph.loop.candidate import subject
+from rulebook_ralph.loop.preflight import Ready
+from rulebook_ralph.loop.project import Project
+from rulebook_ralph.workspace import commits
+from rulebook_ralph.workspace.git import GitError
+from rulebook_ralph.workspace.snapshot import Opening, Workspace
+from rulebook_ralph.workspace.user_index import UserIndex
+
+Notice = Callable[[str, str], None]
+RECENT_COMMITS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Unfinished work of a task that stands in the tree: the tree with it."""
+
+    task_id: str
+    tree: str
+
+
+class Landing:
+    """The git side of settling, for one run. `unsaved` are files of the state folder that the saved state lacks."""
+
+    def __init__(
+        self, project: Project, workspace: Workspace, ready: Ready, *, name: str, clock: Clock, notice: Notice
+    ) -> None:
+        self._project = project
+        self._workspace = workspace
+        self._ready = ready
+        self._clock = clock
+        self._notice = notice
+        self._index = UserIndex(project.repository, workspace)
+        self._reference = commits.state_reference(name)
+        self._saved = project.repository.commit_of(self._reference)
+        self._commits: tuple[str, tuple[str, ...]] = ("", ())
+        self.unsaved: set[str] = set()
+        self.kept: Kept | None = None
+
+    @property
+    def has_saved_state(self) -> bool:
+        return self._saved is not None
+
+    def recent_commits(self) -> tuple[str, ...]:
+        """The last commits, one line each."""
+        head = self._project.repository.head()
+        if self._commits[0] != head:
+            self._commits = (head, self._project.repository.recent_commits(RECENT_COMMITS))
+        return self._commits[1]
+
+    def land(self, judged: Iteration, task: Task, branch: str, settlement: policy.Settlement) -> policy.Settlement:
+        """Move the branch to the candidate commit, from its base only."""
+        repository = self._project.repository
+        commit = judged.commit or ""
+        try:
+            commits.move_branch(repository, branch, commit, judged.base_commit, reason=f"ralph: complete {task.id}")
+        except GitError:
+            return settlement if repository.contains(commit) else policy.branch_moved(branch)
+        self._index.publish(self._workspace.index)
+        self._workspace.remember_commit(commit, judged.tree or "")
+        self._remember(commit, subject(task))
+        return settlement
+
+    def keep_or_roll_back(self, judged: Iteration, settlement: policy.Settlement, opening: Opening) -> None:
+        """Unfinished work stays for the next attempt, or the tree goes back to the base."""
+        self.kept = None
+        if settlement.trigger == "complete" or judged.tree is None or judged.tree == opening.tree:
+            return
+        if settlement.rollback:
+            self._workspace.restore(opening, judged.tree)
+        else:
+            self.kept = Kept(judged.task_id, judged.tree)
+
+    def put_away_work_of_others(self, task_id: str) -> None:
+        """Before another task is worked on, unfinished work leaves the tree; it stays in its snapshot."""
+        if self.kept is None or self.kept.task_id == task_id:
+            return
+        self._workspace.restore(self._workspace.open(self.kept.tree), self.kept.tree)
+        self._notice("info", f"the unfinished work at {self.kept.task_id} left the tree; its snapshots keep it")
+        self.kept = None
+
+    def commit_state(self, branch: str, message: str) -> None:
+        """Commit the state folder on the branch, on its own; nothing where nothing changed or it is not wanted."""
+        repository = self._project.repository
+        if self._project.config.git.state_commit == "none":
+            return
+        head = repository.head()
+        made = self._index.commit_state(head, f"{message}\n", sign=self._ready.sign)
+        if made is None:
+            return
+        try:
+            commits.move_branch(repository, branch, made.commit, head, reason=message, saved=self._reference)
+        except GitError:
+            self._notice("warning", f"branch {branch} moved; the state is committed with the next task")
+            return
+        self._saved, self.unsaved = made.commit, set()
+        self._index.publish(made.index)
+        self._remember(made.commit, message)
+        if self.kept is None:
+            self._workspace.take_index(made.index, made.commit)
+
+    def save_state(self) -> None:
+        """Add to the saved state what it lacks."""
+        folder = self._project.folder.path
+        files = {name: content for name in sorted(self.unsaved) if (content := _content(folder / name)) is not None}
+        if files:
+            self._saved = commits.save_state(
+                self._project.repository,
+                self._ready.who,
+                self._reference,
+                files,
+                parent=self._saved,
+                seconds=self._clock.seconds(),
+            )
+        self.unsaved = set()
+
+    def saved_content(self, name: str) -> bytes | None:
+        """One file of the saved state, or None."""
+        return commits.file_of_state(self._project.repository, self._saved or self._reference, name)
+
+    def reset_user_index(self) -> None:
+        """Make the user's index that of HEAD, after a run that died."""
+        self._index.reset()
+
+    def _remember(self, commit: str, message: str) -> None:
+        """A commit of Ralph's own on top of those that are known."""
+        self._commits = (commit, (f"{commit[:7]} {message}", *self._commits[1])[:RECENT_COMMITS])
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return None if path.is_symlink() else path.read_bytes()
+    except OSError:
+        return None

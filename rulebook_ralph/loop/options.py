@@ -1,0 +1,14 @@
+"""What the command line asks of a run."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """`only` are the ids of the tasks to work on, all where empty."""
+
+    command: str = "run"
+    only: tuple[str, ...] = ()
+    retry_blocked: bool = True
+    strict: bool = False
+    trust_agent: bool = False

@@ -1,0 +1,77 @@
+"""What is done before the first agent: whatever could stop the run later is looked at, then recovery, the branch."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rulebook_ralph.agents.agent import Agent
+from rulebook_ralph.clock import Clock
+from rulebook_ralph.core import policy, selection
+from rulebook_ralph.core.model import Stage
+from rulebook_ralph.loop import leftovers, preflight, recovery
+from rulebook_ralph.loop.landing import Landing
+from rulebook_ralph.loop.options import RunOptions
+from rulebook_ralph.loop.preflight import Ready
+from rulebook_ralph.loop.project import Project, load_prd
+from rulebook_ralph.loop.settler import Settler
+from rulebook_ralph.state import disk
+from rulebook_ralph.workspace.repository import check_out_branch
+from rulebook_ralph.workspace.snapshot import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A run that may begin. `reopen` are blocked tasks that are tried once more."""
+
+    ready: Ready
+    settler: Settler
+    reopen: frozenset[str]
+    max_iterations: int
+
+
+def prepare(
+    project: Project,
+    workspace: Workspace,
+    agent: Agent,
+    options: RunOptions,
+    *,
+    stage: Stage,
+    after_death: bool,
+    clock: Clock,
+    notice: Callable[[str, str], None],
+) -> Prepared:
+    """Raises RalphError for whatever would stop the run; until the recovery of a dead run nothing is changed."""
+    preflight.require_writable(project)
+    preflight.require_something_to_verify(project, trust_agent=options.trust_agent)
+    preflight.require_agent(agent)
+    ready = preflight.require_committer(project)
+    if after_death:
+        disk.remove_temporaries(project.folder.path, project.folder.history)
+    prd, data = load_prd(project.folder)
+    preflight.require_usable_name(project, prd)
+    preflight.require_same_state(project, prd, data)
+    preflight.require_known_tasks(prd, options.only)
+    landing = Landing(project, workspace, ready, name=prd.project, clock=clock, notice=notice)
+    settler = Settler(project, landing, prd, data, clock=clock, notice=notice)
+    left = recovery.Recovery(project, workspace, settler, ready.who, clock, notice).recover()
+    if left or after_death:
+        landing.reset_user_index()
+        leftovers.clear(project)
+    preflight.require_nothing_unfinished(project)
+    landing.kept = recovery.kept_work(project, workspace)
+    if landing.kept is None:
+        preflight.require_unmodified(project)
+    if check_out_branch(project.repository, settler.branch):
+        notice("info", f"created branch {settler.branch}; all commits of this run go there")
+    blocked = (task.id for task in settler.prd.tasks if task.status == "blocked")
+    reopen = frozenset(blocked) if options.retry_blocked else frozenset[str]()
+    return Prepared(ready, settler, reopen, iterations_allowed(project, settler, options, reopen, stage))
+
+
+def iterations_allowed(
+    project: Project, settler: Settler, options: RunOptions, reopen: frozenset[str], stage: Stage
+) -> int:
+    """The run's limit: as configured, else what all open tasks may need together."""
+    config = project.config
+    order = selection.plan(settler.prd, only=options.only, reopen=reopen)
+    needed = sum(policy.attempts_left(config, task, stage) for task in order)
+    return config.limits.max_iterations or max(1, needed)
