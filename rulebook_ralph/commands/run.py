@@ -129,7 +129,7 @@ def _overrides(asked: Asked) -> dict[str, object]:
 
 @contextmanager
 def interruptible() -> Iterator[Cancellation]:
-    """^C (or SIGTERM) once asks to end after cleaning up; twice ends at once."""
+    """^C (or SIGTERM, or a closed terminal) once asks to end after cleaning up; twice ends at once."""
     cancelled = Cancellation()
 
     def handle(_number: int, _frame: FrameType | None) -> None:
@@ -137,7 +137,10 @@ def interruptible() -> Iterator[Cancellation]:
             raise KeyboardInterrupt
         cancelled.set()
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    orders = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup wants to outlive the terminal
+        orders.append(signal.SIGHUP)
+    before = {number: signal.signal(number, handle) for number in orders}
     try:
         yield cancelled
     finally:

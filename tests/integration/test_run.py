@@ -447,7 +447,7 @@ def started(project: Project, *arguments: str) -> subprocess.Popen[str]:
     return process
 
 
-@pytest.mark.parametrize("order", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("order", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted_once(project: Project, order: signal.Signals) -> None:
     project.configure(attempts=1)
     project.agent("echo half > half.txt\n" + WAIT)

@@ -235,7 +235,7 @@ def _work(root: Path, case: Case) -> None:
     _put(root, case.written)
 
 
-@settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 @given(_cases())
 def test_what_is_captured_is_the_attempt_and_what_is_restored_the_base(shared: Path, case: Case) -> None:
     repository, workspace, opening = _open(shared, case)
