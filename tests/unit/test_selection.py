@@ -38,7 +38,7 @@ def _done(prd: Prd) -> set[str]:
     return {task.id for task in prd.tasks if task.status == "completed"}
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(_prds(), _some, _some)
 def test_the_next_task_is_the_first_of_the_highest_that_may_be_worked_on(
     prd: Prd, only: frozenset[str], reopen: frozenset[str]
@@ -52,7 +52,7 @@ def test_the_next_task_is_the_first_of_the_highest_that_may_be_worked_on(
     assert next_task(prd, only=only, reopen=reopen) == (wanted[0] if wanted else None)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(_prds(), _some, _some)
 def test_the_plan_is_what_completing_one_after_the_other_gives(
     prd: Prd, only: frozenset[str], reopen: frozenset[str]
