@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
-import msgspec
+from msgspec.structs import replace
 
 from rulebook_ralph.agents.agent import Agent, AgentLimits
 from rulebook_ralph.agents.agent import Assignment as AgentAssignment
@@ -149,18 +149,20 @@ def _execute(assignment: Assignment, tools: Tools) -> AgentResult:
 
 
 def redacted(result: AgentResult, redactor: Redactor) -> AgentResult:
-    """The result with every secret replaced in every text of it."""
-    return msgspec.convert(_cleaned(msgspec.to_builtins(result), redactor), AgentResult)
-
-
-def _cleaned(value: object, redactor: Redactor) -> object:
-    if isinstance(value, str):
-        return redactor.clean(value)
-    if isinstance(value, list | tuple):
-        return [_cleaned(item, redactor) for item in value]
-    if isinstance(value, dict):
-        return {key: _cleaned(item, redactor) for key, item in value.items()}
-    return value
+    """The result with every secret replaced in everything the agent wrote."""
+    clean = redactor.clean
+    return replace(
+        result,
+        final_text=clean(result.final_text),
+        output=clean(result.output),
+        session_id=clean(result.session_id),
+        permission_denials=tuple(map(clean, result.permission_denials)),
+        fault=replace(result.fault, message=clean(result.fault.message)) if result.fault else None,
+        tool_results=tuple(
+            replace(tool, name=clean(tool.name), command=clean(tool.command), output=clean(tool.output))
+            for tool in result.tool_results
+        ),
+    )
 
 
 def _told_of_git(restored: guard.Restored, report: Report) -> tuple[str, ...]:
@@ -177,8 +179,9 @@ def _save(assignment: Assignment, tools: Tools, tree: str, tips: tuple[str, ...]
         reference=commits.snapshot_reference(assignment.project, task_id, number),
         tree=tree,
         base=assignment.opening.commit,
-        prompt=assignment.prompt,
+        prompt=tools.redactor.clean(assignment.prompt),
         output_file=assignment.output_file,
+        clean=tools.redactor.clean_blocks,
         message=f"ralph: attempt {assignment.attempt} at {task_id} (iteration {number})",
         kept_tips=tips,
     )

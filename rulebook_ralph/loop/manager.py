@@ -99,6 +99,7 @@ class Manager:
             after_death=after_death,
             clock=self._clock,
             notice=self._notice,
+            redactor=self._redactor,
         )
         self._ready, self._settler = prepared.ready, prepared.settler
         self._landing = prepared.settler.landing

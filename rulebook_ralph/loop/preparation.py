@@ -7,6 +7,7 @@ from rulebook_ralph.agents.agent import Agent
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.core import policy, selection
 from rulebook_ralph.core.model import Stage
+from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.loop import leftovers, preflight, recovery
 from rulebook_ralph.loop.landing import Landing
 from rulebook_ralph.loop.options import RunOptions
@@ -38,6 +39,7 @@ def prepare(
     after_death: bool,
     clock: Clock,
     notice: Callable[[str, str], None],
+    redactor: Redactor,
 ) -> Prepared:
     """Raises RalphError for whatever would stop the run; until the recovery of a dead run nothing is changed."""
     preflight.require_writable(project)
@@ -52,7 +54,7 @@ def prepare(
     preflight.require_known_tasks(prd, options.only)
     landing = Landing(project, workspace, ready, name=prd.project, clock=clock, notice=notice)
     settler = Settler(project, landing, prd, data, clock=clock, notice=notice)
-    left = recovery.Recovery(project, workspace, settler, ready.who, clock, notice).recover()
+    left = recovery.Recovery(project, workspace, settler, ready.who, clock, notice, redactor).recover()
     if left or after_death:
         landing.reset_user_index()
         leftovers.clear(project)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Iteration, Verdict
+from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import leftovers
 from rulebook_ralph.loop.landing import Kept, Notice
@@ -75,6 +76,7 @@ class Recovery:
     who: commits.Identity
     clock: Clock
     notice: Notice
+    redactor: Redactor
 
     def recover(self) -> bool:
         """Settle every iteration that a dead run left open, oldest first; whether there was any."""
@@ -129,6 +131,7 @@ class Recovery:
             base=opening.commit,
             prompt=record.prompt,
             output_file=leftovers.output_file(self.project, number),
+            clean=self.redactor.clean_blocks,
             message=f"ralph: interrupted attempt {record.attempt} at {record.task_id} (iteration {number})",
             kept_tips=tips,
         )

@@ -89,9 +89,10 @@ class Settler:
         if data == self._prd_bytes:
             return
         theirs = codec.decode_prd(data, name=str(self._project.folder.prd))
-        if theirs.project != self.prd.project:
+        if (theirs.project, theirs.branch) != (self.prd.project, self.prd.branch):
+            name = "project" if theirs.project != self.prd.project else "branch"
             raise RalphError(
-                f"{self._project.folder.prd}: $.project was changed while a run goes on; end it before renaming"
+                f"{self._project.folder.prd}: $.{name} was changed while a run went on, so it ended; run 'ralph resume'"
             )
         self.prd = settling.with_edit(self.prd, theirs)
         self._prd_bytes = data

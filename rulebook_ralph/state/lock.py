@@ -60,12 +60,25 @@ def holder(path: Path) -> Holder | None:
 
 
 def _take(descriptor: int, path: Path) -> None:
+    """Take the lock, or raise RalphError. One held without a living holder is only being looked at (`holder`)."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         other = _read(path)
-        who = f"process {other.pid} ('ralph {other.command}', since {other.since})" if other else "another process"
-        raise RalphError(f"{who} is working on this project; wait for it or end it") from None
+        if other is not None and _is_alive(other.pid):
+            who = f"process {other.pid} ('ralph {other.command}', since {other.since})"
+            raise RalphError(f"{who} is working on this project; wait for it or end it") from None
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _read(path: Path) -> Holder | None:

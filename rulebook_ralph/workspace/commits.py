@@ -1,9 +1,10 @@
 """Commits and refs that Ralph makes: snapshots, the saved state, and what lands on the branch."""
 
+import functools
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,13 +79,14 @@ def wants_signing(repository: Repository) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """An attempt to be saved: the tree, and beside it the prompt and the raw output."""
+    """An attempt to be saved: the tree, and beside it the prompt and the raw output, which `clean` frees of secrets."""
 
     reference: str
     tree: str
     base: str
     prompt: str
     output_file: Path
+    clean: Callable[[Iterable[bytes]], Iterable[bytes]]
     message: str
     kept_tips: Sequence[str] = ()
 
@@ -102,7 +104,13 @@ def save_snapshot(repository: Repository, who: Identity, snapshot: Snapshot, *, 
         for tip in _commits_among(repository, snapshot.kept_tips):
             yield f"merge {tip}\n".encode()
         yield b"M 100644 inline prompt.md\n" + _data(prompt)
-        yield from _file("output.log", snapshot.output_file)
+        if snapshot.output_file.exists():
+            with tempfile.TemporaryFile(dir=repository.private) as cleaned:
+                cleaned.writelines(snapshot.clean(_head_and_tail(snapshot.output_file)))
+                yield b"M 100644 inline output.log\ndata %d\n" % cleaned.tell()
+                cleaned.seek(0)
+                yield from iter(functools.partial(cleaned.read, _BLOCK), b"")
+                yield b"\n"
         message = snapshot.message.encode("utf-8", "replace")
         yield from _commit_head(snapshot.reference, 2, who, seconds, message, start=snapshot.base)
         yield b"merge :1\n"
@@ -208,34 +216,19 @@ def _data(content: bytes) -> bytes:
     return b"data %d\n%b\n" % (len(content), content)
 
 
-def _file(name: str, path: Path) -> Iterator[bytes]:
-    """A file as fast-import wants it, in blocks; of one beyond the limit, its head and tail."""
-    try:
-        size = path.stat().st_size
-    except OSError:
-        return
-    yield f"M 100644 inline {name}\n".encode()
+def _head_and_tail(path: Path) -> Iterator[bytes]:
+    """A file in blocks; of one beyond the limit, its head and tail."""
+    size = path.stat().st_size
+    half = MAX_OUTPUT_BYTES // 2
     with path.open("rb") as file:
         if size <= MAX_OUTPUT_BYTES:
-            yield b"data %d\n" % size
-            yield from _blocks(file, size)
-        else:
-            half = MAX_OUTPUT_BYTES // 2
-            note = b"\n[ralph: %d bytes left out here]\n" % (size - 2 * half)
-            yield b"data %d\n" % (2 * half + len(note))
-            yield from _blocks(file, half)
-            yield note
-            file.seek(size - half)
-            yield from _blocks(file, half)
-    yield b"\n"
-
-
-def _blocks(file: IO[bytes], size: int) -> Iterator[bytes]:
-    """Exactly that many bytes of a file, filled up where it has become shorter."""
-    while size > 0:
-        block = file.read(min(size, _BLOCK)) or b" " * min(size, _BLOCK)
-        size -= len(block)
-        yield block
+            yield from iter(functools.partial(file.read, _BLOCK), b"")
+            return
+        for _ in range(half // _BLOCK):
+            yield file.read(_BLOCK)
+        yield b"\n[ralph: %d bytes left out here]\n" % (size - 2 * half)
+        file.seek(size - half)
+        yield from iter(functools.partial(file.read, _BLOCK), b"")
 
 
 def _import(repository: Repository, lines: Iterator[bytes], *, mark: int) -> str:

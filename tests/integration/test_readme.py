@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from rulebook_ralph import cli
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 SHELL_BLOCKS = re.findall(r"^```sh\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
@@ -41,7 +43,12 @@ def ralph_on_path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def shell(command: str, folder: Path, path: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["/bin/sh", "-c", command], cwd=folder, env={**os.environ, "PATH": path}, check=False, capture_output=True, text=True
+        ["/bin/sh", "-c", command],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        check=False,
+        capture_output=True,
+        text=True,
     )
 
 
@@ -58,7 +65,11 @@ def test_every_other_command_works_in_the_order_of_the_readme(tmp_path: Path, ra
     made = shell("ralph demo --dir sundial --quiet", tmp_path, ralph_on_path)
     assert made.returncode == 0, made.stderr
     project = tmp_path / "sundial"
-    for reset in ("git switch -q main", "git branch -qD ralph/sundial", "git for-each-ref --format='delete %(refname)' refs/ralph | git update-ref --stdin"):
+    for reset in (
+        "git switch -q main",
+        "git branch -qD ralph/sundial",
+        "git for-each-ref --format='delete %(refname)' refs/ralph | git update-ref --stdin",
+    ):
         assert shell(reset, project, ralph_on_path).returncode == 0
     for command in USING:
         done = shell(command, project, ralph_on_path)
@@ -80,10 +91,8 @@ def test_the_task_list_and_the_configurations_shown_are_valid(tmp_path: Path, ra
 
 
 def test_the_reference_names_every_command_and_every_option_it_names_exists(tmp_path: Path, ralph_on_path: str) -> None:
-    from rulebook_ralph.cli import COMMANDS as there_are  # noqa: PLC0415 - the table is what is compared
-
     table = [row for row in README.splitlines() if row.startswith("| `ralph ")]
-    assert {name for row in table for name in re.findall(r"`ralph (\w+)", row)} == set(there_are)
+    assert {name for row in table for name in re.findall(r"`ralph (\w+)", row)} == set(cli.COMMANDS)
     for row in table:
         name = re.findall(r"`ralph (\w+)", row)[0]
         known = shell(f"ralph {name} --help", tmp_path, ralph_on_path).stdout
@@ -98,10 +107,14 @@ def test_completion_scripts(name: str, tmp_path: Path, ralph_on_path: str) -> No
     assert script.returncode == 0
     assert "_RALPH_COMPLETE" in script.stdout
     current = "st" if name == "fish" else "1"
-    done = shell(f"COMP_WORDS='ralph st' COMP_CWORD={current} _RALPH_COMPLETE={name}_complete ralph", tmp_path, ralph_on_path)
+    done = shell(
+        f"COMP_WORDS='ralph st' COMP_CWORD={current} _RALPH_COMPLETE={name}_complete ralph", tmp_path, ralph_on_path
+    )
     assert "status" in done.stdout
     if name == "bash":
-        program = f"{script.stdout}\nCOMP_WORDS=(ralph re) COMP_CWORD=1; _ralph_completion ralph; echo ${{COMPREPLY[@]}}"
+        program = (
+            f"{script.stdout}\nCOMP_WORDS=(ralph re) COMP_CWORD=1; _ralph_completion ralph; echo ${{COMPREPLY[@]}}"
+        )
         (tmp_path / "complete.sh").write_text(program)
         assert shell("bash complete.sh", tmp_path, ralph_on_path).stdout.split() == ["resume"]
 

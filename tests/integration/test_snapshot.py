@@ -260,7 +260,7 @@ def test_what_is_captured_is_the_attempt_and_what_is_restored_the_base(shared: P
     output = repository.private / "output"
     output.write_bytes(b"raw output")
     saved = commits.save_snapshot(
-        repository, WHO, commits.Snapshot(reference, tree, opening.commit, "prompt", output, "attempt"), seconds=1
+        repository, WHO, commits.Snapshot(reference, tree, opening.commit, "prompt", output, iter, "attempt"), seconds=1
     )
     assert _git(shared, "rev-parse", reference, f"{reference}^{{tree}}", f"{reference}^1").decode().split() == [
         saved, tree, opening.commit,

@@ -119,3 +119,12 @@ def test_no_text_is_slow(piece: str) -> None:
     start = time.process_time()
     redactor.clean(piece * (200_000 // len(piece)))
     assert time.process_time() - start < 0.5
+
+
+@given(st.integers(1, 50), st.integers(0, 9000))
+def test_a_secret_across_blocks_of_a_stream_is_found(size: int, before: int) -> None:
+    secret = "s3cret-Value-of-a-variable"
+    whole = b"x" * before + secret.encode() + b"y" * 5000 + b"sk-ant-" + b"a" * 40 + b"\xff\n"
+    blocks = [whole[start : start + size * 97] for start in range(0, len(whole), size * 97)]
+    cleaned = b"".join(Redactor({"MY_TOKEN": secret}).clean_blocks(blocks))
+    assert cleaned == b"x" * before + b"[redacted]" + b"y" * 5000 + b"[redacted]\xff\n"
