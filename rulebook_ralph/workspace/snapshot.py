@@ -131,7 +131,7 @@ class Workspace:
 
     def take_index(self, index: Path, commit: str) -> None:
         """Use a copy of an index that holds `commit` as the own one."""
-        shutil.copyfile(index, self.index)
+        shutil.copy2(index, self.index)
         self._now_holds(commit)
 
     def _diff(self, old_tree: str, new_tree: str) -> tuple[Change, ...]:
@@ -154,7 +154,7 @@ class Workspace:
             self.index.parent.mkdir(parents=True, exist_ok=True)
             users = self.repository.git_folder / "index"
             if users.is_file():
-                shutil.copyfile(users, self.index)
+                shutil.copy2(users, self.index)
         try:
             self._git("read-tree", "--reset", content)
         except GitError:

@@ -1,6 +1,7 @@
 """The user's index, and the commits of the state folder that start from it.
 
 Between agents it is that of HEAD, and it stays so: after each commit of Ralph's the fitting index is put in its place.
+An index is copied with its time: by that git knows which files may have changed in the moment it was written.
 """
 
 import shutil
@@ -33,7 +34,7 @@ class UserIndex:
     def publish(self, index: Path) -> None:
         """Put a copy of that index in place: it holds what HEAD is now."""
         temporary = self._path.with_name("index.ralph")
-        shutil.copyfile(index, temporary)
+        shutil.copy2(index, temporary)
         temporary.replace(self._path)
         self._published = self._path.read_bytes()
 
@@ -45,7 +46,7 @@ class UserIndex:
         """A commit of the state folder on top of `head`; None where nothing differs."""
         index = self._repository.private / "state-index"
         if self._path.is_file():
-            shutil.copyfile(self._path, index)
+            shutil.copy2(self._path, index)
         head_tree = self._workspace.tree_of(head)
         tree = self._with_state(index)
         if not self._is_head() and self._workspace.changes(head_tree, tree):

@@ -4,6 +4,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -728,3 +729,20 @@ def test_a_file_that_cannot_be_read_is_captured(root: Path) -> None:
     (root / "secret").chmod(0)
     tree = workspace.capture(opening)
     assert [change.path for change in workspace.changes(opening.tree, tree)] == ["secret"]
+
+
+def test_a_change_in_the_second_of_a_commit_is_seen_a_second_later(root: Path) -> None:
+    """A copied index that is newer than the one it was copied from would hide a change of the same size."""
+    wait_for_a_new_second()
+    (root / "a.txt").write_text("12345")
+    _git(root, "add", "a.txt")
+    _git(root, "commit", "-qm", "in this second")
+    (root / "a.txt").write_text("54321")
+    wait_for_a_new_second()
+    workspace = Workspace(_repository(root))
+    opening = workspace.open()
+    assert [change.path for change in workspace.changes(opening.tree, workspace.capture(opening))] == ["a.txt"]
+
+
+def wait_for_a_new_second() -> None:
+    time.sleep(1 - time.time() % 1)
