@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import click
 
@@ -78,8 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         environment=dict(os.environ),
         cwd=_cwd(),
         home=Path(os.environ.get("HOME") or "~").expanduser(),
-        stdout=sys.stdout,
-        stderr=sys.stderr,
+        stdout=sys.stdout or _nowhere(),
+        stderr=sys.stderr or _nowhere(),
         clock=Clock(now=lambda: datetime.now(UTC).astimezone(), monotonic=time.monotonic),
     )
     sys.exit(run(app, arguments))
@@ -115,6 +115,11 @@ def _unexpected(error: Exception) -> str:
     except OSError:
         where = text
     return f"unexpected error ({type(error).__name__}: {str(error)[:200]}); the state is safe; {where}"
+
+
+def _nowhere() -> TextIO:
+    """For a standard stream that was closed before the start."""
+    return Path(os.devnull).open("w", encoding="utf-8")
 
 
 def _cwd() -> Path:

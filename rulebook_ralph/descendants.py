@@ -123,3 +123,19 @@ class Household:
 
 
 HOUSEHOLD = Household()
+
+
+def end_what_was_left_by(ralph: int) -> tuple[int, int]:
+    """End what a dead Ralph process left running, found by its mark; how many there were, and how many remain."""
+    from rulebook_ralph import process_search  # noqa: PLC0415 - psutil takes 20 ms and is seldom needed
+
+    seen: set[int] = set()
+    for order, grace in ((signal.SIGTERM, 1.0), (signal.SIGKILL, _KILL_ROUND), (signal.SIGKILL, _KILL_WAIT)):
+        found = {entry for pid in process_search.left_by(ralph) if (entry := table.look(pid))}
+        if not found:
+            break
+        seen |= {entry.pid for entry in found}
+        for entry in found:
+            table.send(entry, order)
+        table.wait_until_gone(found, grace)
+    return len(seen), len(list(process_search.left_by(ralph))) if seen else 0

@@ -6,6 +6,8 @@ from contextlib import suppress
 
 import psutil
 
+from rulebook_ralph.process_table import MARK
+
 
 def find(mark: str, *, session: int | None = None) -> Iterator[int]:
     """Ids of living processes that carry the environment variable `mark` or are in the session of that id."""
@@ -14,6 +16,15 @@ def find(mark: str, *, session: int | None = None) -> Iterator[int]:
             if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
                 continue
             if _in_session(process.pid, session) or mark in process.environ():
+                yield process.pid
+
+
+def left_by(ralph: int) -> Iterator[int]:
+    """Ids of living processes that carry a mark of the Ralph process of that id."""
+    start = f"{MARK}{ralph}_"
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if process.status() != psutil.STATUS_ZOMBIE and any(name.startswith(start) for name in process.environ()):
                 yield process.pid
 
 

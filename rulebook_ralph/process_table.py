@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_MARK = "RALPH_MARK_"
+MARK = "RALPH_MARK_"
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -27,7 +27,7 @@ class Entry:
 
 def new_mark() -> str:
     """The name of an environment variable that nothing else carries; it tells which Ralph process set it."""
-    return f"{_MARK}{os.getpid()}_{os.urandom(8).hex()}"
+    return f"{MARK}{os.getpid()}_{os.urandom(8).hex()}"
 
 
 def become_subreaper() -> bool:
@@ -63,7 +63,7 @@ def children(pid: int) -> list[int]:
 
 def marks(pid: int) -> frozenset[str]:
     """The marks a process carries that this Ralph process set (Linux)."""
-    own = f"{_MARK}{os.getpid()}_".encode()
+    own = f"{MARK}{os.getpid()}_".encode()
     entries = _read(f"/proc/{pid}/environ").split(b"\0")
     return frozenset(entry.partition(b"=")[0].decode("ascii", "replace") for entry in entries if entry.startswith(own))
 

@@ -1,5 +1,6 @@
 """Finding the project a command is about."""
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -7,8 +8,12 @@ from rulebook_ralph import config
 from rulebook_ralph.app import App
 from rulebook_ralph.core import events
 from rulebook_ralph.core.settings import Config
+from rulebook_ralph.descendants import end_what_was_left_by
+from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import recovery
 from rulebook_ralph.loop.project import Project, open_repository_of, project_root, refuse_second_state
+from rulebook_ralph.state import lock
+from rulebook_ralph.state.lock import Holder
 from rulebook_ralph.state.store import StateFolder
 from rulebook_ralph.workspace.repository import Repository
 
@@ -42,3 +47,16 @@ def bring_back_state(app: App, report: Callable[[events.Event], None], *, comman
     if command == "resume":
         recovery.restore_missing_state(found, notice)
     recovery.distrust_state(found, notice)
+
+
+def end_orphans(dead: Holder, report: Callable[[events.Event], None]) -> None:
+    """End what a dead run left running: it would work beside the new one. Raises RalphError where that fails."""
+    if dead.pid in (0, os.getpid()) or lock.is_alive(dead.pid):
+        return
+    ended, remain = end_what_was_left_by(dead.pid)
+    if remain:
+        raise RalphError(
+            f"{remain} processes that the dead run (process {dead.pid}) left cannot be ended; end them first"
+        )
+    if ended:
+        report(events.Notice("warning", f"ended {ended} processes that the dead run (process {dead.pid}) left running"))

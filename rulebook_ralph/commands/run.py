@@ -13,7 +13,7 @@ from rulebook_ralph.agents.agent import AgentSettings
 from rulebook_ralph.app import App
 from rulebook_ralph.cancellation import Cancellation
 from rulebook_ralph.commands.durations import Duration
-from rulebook_ralph.commands.projects import bring_back_state, open_project, open_root
+from rulebook_ralph.commands.projects import bring_back_state, end_orphans, open_project, open_root
 from rulebook_ralph.core import events
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.loop import rehearsal, summary
@@ -107,6 +107,8 @@ def _run(app: App, asked: Asked, options: RunOptions, report: Callable[[events.E
         interruptible() as cancelled,
         lock.held(repository.private / "lock", since=app.clock.iso(), command=options.command) as died,
     ):
+        if died is not None:
+            end_orphans(died, report)
         bring_back_state(app, report, command=options.command)
         project = open_project(app, overrides=_overrides(asked), command=options.command)
         settings = agent_settings(project.config)
@@ -119,7 +121,7 @@ def _run(app: App, asked: Asked, options: RunOptions, report: Callable[[events.E
             report=report,
             clock=app.clock,
             cancelled=cancelled,
-        ).run(after_death=died)
+        ).run(after_death=died is not None)
 
 
 def _overrides(asked: Asked) -> dict[str, object]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rulebook_ralph.core.printable import printable
-from rulebook_ralph.loop.evidence import Gates
+from rulebook_ralph.loop.evidence import Gates, is_held
 from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace.git import GitError
 
@@ -21,12 +22,21 @@ _ROUNDS = 2
 class Candidate:
     """Runs gates and commit hooks on the tree; where they change it, the changed tree is judged instead, once."""
 
-    def __init__(self, assignment: Assignment, tools: Tools, tree: str, parsed: ParsedIteration) -> None:
+    def __init__(
+        self,
+        assignment: Assignment,
+        tools: Tools,
+        tree: str,
+        parsed: ParsedIteration,
+        *,
+        put_back: Callable[[], object],
+    ) -> None:
         self.tree = tree
         self.made: str | None = None
         self._assignment = assignment
         self._tools = tools
         self._parsed = parsed
+        self._put_back = put_back
         self._gates: Gates | None = None
 
     def gates(self) -> Gates:
@@ -57,7 +67,9 @@ class Candidate:
         if run_hooks is None:
             return None
         for _ in range(_ROUNDS):
-            if (problem := run_hooks(message)) is not None:
+            problem = run_hooks(message)
+            self._put_back()
+            if problem is not None:
                 return problem
             if not self._tree_moved():
                 return None
@@ -69,6 +81,7 @@ class Candidate:
         workspace = self._tools.workspace
         for _ in range(_ROUNDS):
             results = self._tools.run_gates()
+            self._put_back()
             before = self.tree
             if not self._tree_moved():
                 return Gates(results)
@@ -84,11 +97,7 @@ class Candidate:
         if not self._assignment.steps:
             return None
         self._gates = self._run_gates()
-        red = [
-            result.step
-            for result in self._gates.results
-            if result.required and not result.passed and result.step not in self._assignment.excused
-        ]
+        red = [result.step for result in self._gates.results if is_held(result, self._assignment.excused)]
         return f"after the commit hooks changed files, these gates failed: {', '.join(red)}" if red else None
 
 

@@ -36,7 +36,7 @@ class Evidence:
     excused: frozenset[str]
     trust_agent: bool
     run_limited: bool
-    told: tuple[str, ...]
+    told: Callable[[], tuple[str, ...]]
     run_gates: Callable[[], Gates]
     try_commit: Callable[[], str | None]
 
@@ -47,3 +47,8 @@ class Judgement:
 
     verdict: Verdict
     gates: Gates
+
+
+def is_held(result: CheckResult, excused: frozenset[str]) -> bool:
+    """Whether a gate's failure counts against the attempt."""
+    return result.required and not result.passed and result.step not in excused

@@ -12,6 +12,8 @@ from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.core.settings import VerificationStep
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop.project import Project
+from rulebook_ralph.state import guard as state_guard
+from rulebook_ralph.workspace import guard
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
 
 
@@ -52,11 +54,15 @@ class Gatekeeper:
 
     def red_on(self, base: Opening, *, strict: bool) -> frozenset[str]:
         """The gates that are red before any agent worked, told; raises RalphError for them when `strict`."""
+        guarded = guard.remember(self.project.repository)
+        state = state_guard.remember(self.project.folder)
         try:
             results = self.run_gates(on_base=True)
         except gates.Cancelled:
             return frozenset()
         finally:
+            guarded.restore()
+            state.restore(lambda _: None)
             self.workspace.restore(base, self.workspace.capture(base))
         red = [result for result in results if not result.passed]
         names = ", ".join(f"{result.step} ({result.reason})" for result in red)

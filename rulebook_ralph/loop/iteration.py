@@ -5,7 +5,7 @@ The manager opens it (an `Assignment` of values) and settles what it gave (an `O
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
@@ -83,7 +83,6 @@ class Outcome:
     verdict: Verdict
     checks: tuple[CheckResult, ...]
     commit: str | None
-    told: tuple[str, ...] = field(default=())
 
 
 def attempt(assignment: Assignment, tools: Tools) -> Outcome:
@@ -92,12 +91,12 @@ def attempt(assignment: Assignment, tools: Tools) -> Outcome:
 
     result = _execute(assignment, tools)
 
-    restored = tools.guarded.restore()
-    told = (*_told_of_git(restored, tools.report), *tools.restore_state())
+    told = Told(tools)
+    tips = told.put_back("You")
     tree = workspace.capture(assignment.opening)
     changes = workspace.changes(assignment.opening.tree, tree)
     parsed = parser.parse(result)
-    candidate = Candidate(assignment, tools, tree, parsed)
+    candidate = Candidate(assignment, tools, tree, parsed, put_back=lambda: told.put_back("A gate or commit hook"))
     evidence = Evidence(
         task=assignment.task,
         stage=assignment.stage,
@@ -109,12 +108,12 @@ def attempt(assignment: Assignment, tools: Tools) -> Outcome:
         excused=assignment.excused,
         trust_agent=assignment.trust_agent,
         run_limited=assignment.run_limited,
-        told=told,
+        told=lambda: tuple(told.facts),
         run_gates=candidate.gates,
         try_commit=candidate.commit,
     )
     with ThreadPoolExecutor(1) as saver:  # the snapshot is written while the gates run
-        saved = saver.submit(_save, assignment, tools, tree, restored.new_tips)
+        saved = saver.submit(_save, assignment, tools, tree, tips)
         try:
             judgement = judge(evidence, tools.hooks)
         except Cancelled:
@@ -128,7 +127,6 @@ def attempt(assignment: Assignment, tools: Tools) -> Outcome:
         verdict=judgement.verdict,
         checks=judgement.gates.results,
         commit=candidate.made if judgement.verdict.action == "complete" else None,
-        told=told,
     )
 
 
@@ -165,12 +163,22 @@ def redacted(result: AgentResult, redactor: Redactor) -> AgentResult:
     )
 
 
-def _told_of_git(restored: guard.Restored, report: Report) -> tuple[str, ...]:
-    if not restored.others:
-        return ()
-    names = some(list(restored.others), 10)
-    report(events.Notice("warning", f"changed in the git folder while the agent worked, and put back: {names}"))
-    return (f"You changed git's own files ({names}); they were put back. Only the files you leave count.",)
+class Told:
+    """Puts back what nobody but Ralph and a person may change, and keeps what the agent must be told of it."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self.facts: list[str] = []
+
+    def put_back(self, who: str) -> tuple[str, ...]:
+        """After the agent, and after whatever code of its runs in gates; returns the commits it made refs point to."""
+        restored = self._tools.guarded.restore()
+        if restored.others:
+            names = some(list(restored.others), 10)
+            self._tools.report(events.Notice("warning", f"changed in the git folder meanwhile, and put back: {names}"))
+            self.facts.append(f"{who} changed git's own files ({names}); they were put back. Only the tree counts.")
+        self.facts.extend(f"{who} changed {what}" for what in self._tools.restore_state())
+        return restored.new_tips
 
 
 def _save(assignment: Assignment, tools: Tools, tree: str, tips: tuple[str, ...]) -> str:

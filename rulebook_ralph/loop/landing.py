@@ -7,7 +7,7 @@ from pathlib import Path
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.core import policy
 from rulebook_ralph.core.evidence import Iteration
-from rulebook_ralph.core.model import Task
+from rulebook_ralph.core.model import STATE_FOLDER, Task
 from rulebook_ralph.loop.candidate import subject
 from rulebook_ralph.loop.preflight import Ready
 from rulebook_ralph.loop.project import Project
@@ -43,6 +43,7 @@ class Landing:
         self._reference = commits.state_reference(name)
         self._saved = project.repository.commit_of(self._reference)
         self._commits: tuple[str, tuple[str, ...]] = ("", ())
+        self._is_ignored = project.repository.git.succeeds("check-ignore", "-q", "--", f"{STATE_FOLDER}/prd.json")
         self.unsaved: set[str] = set()
         self.kept: Kept | None = None
 
@@ -64,7 +65,11 @@ class Landing:
         try:
             commits.move_branch(repository, branch, commit, judged.base_commit, reason=f"ralph: complete {task.id}")
         except GitError:
-            return settlement if repository.contains(commit) else policy.branch_moved(branch)
+            if repository.contains(commit):
+                return settlement
+            if repository.commit_of(f"refs/heads/{branch}") != judged.base_commit:
+                return policy.branch_moved(branch)
+            raise
         self._index.publish(self._workspace.index)
         self._workspace.remember_commit(commit, judged.tree or "")
         self._remember(commit, subject(task))
@@ -91,7 +96,7 @@ class Landing:
     def commit_state(self, branch: str, message: str) -> None:
         """Commit the state folder on the branch, on its own; nothing where nothing changed or it is not wanted."""
         repository = self._project.repository
-        if self._project.config.git.state_commit == "none":
+        if self._project.config.git.state_commit == "none" or self._is_ignored:
             return
         head = repository.head()
         made = self._index.commit_state(head, f"{message}\n", sign=self._ready.sign)
@@ -100,7 +105,9 @@ class Landing:
         try:
             commits.move_branch(repository, branch, made.commit, head, reason=message, saved=self._reference)
         except GitError:
-            self._notice("warning", f"branch {branch} moved; the state is committed with the next task")
+            if repository.commit_of(f"refs/heads/{branch}") == head:
+                raise
+            self._notice("warning", f"branch {branch} moved; the state is committed next time")
             return
         self._saved, self.unsaved = made.commit, set()
         self._index.publish(made.index)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import CheckResult, Verdict, feedback_excerpt
-from rulebook_ralph.loop.evidence import Evidence, Gates, Judgement
+from rulebook_ralph.loop.evidence import Evidence, Gates, Judgement, is_held
 
 SKIP = Verdict(action="skip")
 
@@ -114,7 +114,7 @@ class WorkDone:
             action="continue",
             reason=f"the agent {claim}changed nothing{empty}",
             feedback=f"You {claim}no file differs from the base commit{empty}. Do the work in the files of the "
-            "repository. (Files that git ignores and the folder .rulebook-ralph/ do not count.)",
+            "repository. (Ignored files, files that were untracked before, and .rulebook-ralph/ do not count.)",
         )
 
 
@@ -139,7 +139,7 @@ class GatesPass:
                 feedback=f"Running the gates twice changed files both times: {names}. Make the result stable, or "
                 "have git ignore what is generated.",
             )
-        if not any(result.passed for result in gates.results) and not evidence.trust_agent:
+        if not any(result.passed and result.required for result in gates.results) and not evidence.trust_agent:
             return _nothing_passed(gates)
         return SKIP
 
@@ -207,18 +207,13 @@ def judge(evidence: Evidence, hooks: Sequence[CompletionHook]) -> Judgement:
     return Judgement(verdict, gates)
 
 
-def is_held(result: CheckResult, excused: frozenset[str]) -> bool:
-    """Whether a gate's failure counts against the attempt."""
-    return result.required and not result.passed and result.step not in excused
-
-
 def _gates_due(evidence: Evidence, verdict: Verdict) -> bool:
     """Gates are run whenever the tree changed and the agent came to its end; they are not paid for otherwise."""
     return bool(evidence.steps and evidence.changes) and verdict.hook not in ("agent", "integrity", "blocked")
 
 
 def _with_facts(verdict: Verdict, hook: str, evidence: Evidence) -> Verdict:
-    parts = [verdict.feedback, *evidence.told, *_denials(evidence), *_contradictions(evidence, hook)]
+    parts = [verdict.feedback, *evidence.told(), *_denials(evidence), *_contradictions(evidence, hook)]
     feedback = "\n\n".join(part for part in parts if part)
     return Verdict(
         action=verdict.action,

@@ -62,7 +62,8 @@ def distrust_state(project: Project, notice: Notice) -> None:
                 aside = project.repository.private / "held" / f"iteration-{record.iteration_number}" / name
                 disk.make_folder(aside.parent)
                 disk.replace_file(aside, path.read_bytes())
-                notice("warning", f"{path} was changed while the dead run's agent lived; put back (it was: {aside})")
+                told = f"{path} was changed since the dead run's agent started, and put back"
+                notice("warning", f"{told}; if the edit was yours, copy {aside} back")
             disk.replace_file(path, content)
 
 
@@ -90,12 +91,26 @@ class Recovery:
                 opening = Opening(record.base_commit, tree, self.workspace.open().untracked, {})
             else:
                 opening = saved.opening
+                if record.phase == "executing":
+                    self._require_same_branch(saved)
                 tips = self._restore_git(saved, record.iteration_number) if record.phase == "executing" else ()
             if record.phase == "executing":
                 record = self._interrupted(record, opening, tips)  # noqa: PLW2901 - the same iteration, one phase on
                 history.update(self.project.folder, record)
             self._settle(record, opening)
         return found
+
+    def _require_same_branch(self, saved: leftovers.Leftovers) -> None:
+        """Raises RalphError where another branch is checked out than when the run died: its tree is another."""
+        repository = self.project.repository
+        head = repository.git_folder / "HEAD"
+        before = saved.guarded.files.get(str(head), (b"", 0))[0].decode("utf-8", "replace").strip()
+        there = before.removeprefix("ref: refs/heads/")
+        if before and head.exists() and head.read_text("utf-8", "replace").strip() != before:
+            raise RalphError(
+                f"the run died on {there}, but {repository.branch() or 'another commit'} is checked out now; "
+                f"run: git switch {there}, then: ralph resume"
+            )
 
     def _restore_git(self, saved: leftovers.Leftovers, number: int) -> tuple[str, ...]:
         """Put git's own files back, of the refs only the branch of the run: a person may have used git since.

@@ -15,6 +15,7 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import leftovers, record
 from rulebook_ralph.loop.landing import Landing, Notice
 from rulebook_ralph.loop.project import Project
+from rulebook_ralph.loop.summary import reason_of
 from rulebook_ralph.state import codec, disk, guard, history, progress, store
 from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace import guard as git_guard
@@ -107,7 +108,7 @@ class Settler:
             self.landing.save_state()
         name = f"history/iteration-{opened.iteration_number}.json"
         data = codec.encode_prd(prd)
-        state = {**guard.remember(folder, prd=data).contents, name: codec.encode_iteration(opened)}
+        state = {**guard.contents_at_top(folder), "prd.json": data, name: codec.encode_iteration(opened)}
         leftovers.save(self._project, opened.iteration_number, opening, git_files, state)
         history.create(folder, opened)
         self._put_prd(prd, data)
@@ -127,7 +128,7 @@ class Settler:
             "warning",
             f"changed in .rulebook-ralph/ while the agent worked, and put back: {names} (the other version: {kept})",
         )
-        return (f"The folder .rulebook-ralph/ was changed ({names}); it was put back. Leave it alone.",)
+        return (f"the folder .rulebook-ralph/ ({names}); it was put back. Leave it alone.",)
 
     # Write order, steps 2 and 3
 
@@ -202,7 +203,7 @@ class Settler:
         addition = progress.closing(text) + progress.entry(
             final,
             gates=[f"{check.step} {'passed' if check.passed else 'failed'}" for check in final.checks],
-            reason=_reason(final, settlement),
+            reason="" if settlement.trigger == "complete" else reason_of(final, settlement),
             learnings=final.parsed.learnings if final.parsed else (),
             summary=final.parsed.summary if final.parsed and settlement.trigger == "complete" else "",
         )
@@ -243,10 +244,3 @@ def keep_aside(project: Project, number: int, restored: tuple[guard.Restored, ..
             disk.make_folder(target.parent)
             disk.replace_file(target, item.other)
     return folder
-
-
-def _reason(final: Iteration, settlement: policy.Settlement) -> str:
-    if settlement.trigger == "complete":
-        return ""
-    told = final.verdict.reason if final.verdict and final.verdict.action != "complete" else settlement.feedback
-    return settlement.blocked_reason or told

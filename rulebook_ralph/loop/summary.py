@@ -36,7 +36,7 @@ def why_nothing_is_left(prd: Prd, *, only: Collection[str]) -> Stop:
     if not remaining:
         return Stop("complete", "all tasks are completed" if not only else "the chosen tasks are completed")
     blocked = [task.id for task in remaining if task.status == "blocked"]
-    waiting = [task for task in remaining if task.status == "pending"]
+    waiting = [task for task in remaining if task.status in ("pending", "in_iteration")]
     parts = []
     if blocked:
         parts.append(f"{len(blocked)} blocked ({some(blocked)})")
@@ -54,7 +54,7 @@ def settled_event(record: Iteration, settlement: Settlement, prd: Prd, tally: Ru
         iteration_number=record.iteration_number,
         task_id=record.task_id,
         outcome=outcome,  # type: ignore[arg-type]  # one of the words above
-        reason=settlement.blocked_reason or (record.verdict.reason if record.verdict else ""),
+        reason=reason_of(record, settlement),
         commit=record.commit if settlement.trigger == "complete" else None,
         files_changed=len(record.files_changed),
         duration_ms=record.duration_ms,
@@ -65,6 +65,16 @@ def settled_event(record: Iteration, settlement: Settlement, prd: Prd, tally: Ru
         completed_tasks=sum(task.status == "completed" for task in prd.tasks),
         total_tasks=len(prd.tasks),
     )
+
+
+def reason_of(record: Iteration, settlement: Settlement) -> str:
+    """Why an iteration ended as it did, in a line."""
+    if settlement.blocked_reason:
+        return settlement.blocked_reason
+    judged = record.verdict
+    if settlement.trigger != "complete" and judged is not None and judged.action == "complete":
+        return settlement.feedback  # it was judged complete, but could not land
+    return judged.reason if judged else ""
 
 
 def run_ended(

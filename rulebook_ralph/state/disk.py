@@ -1,5 +1,6 @@
 """The only ways a state file is written. Each is atomic or append-only, and on disk when it returns (DESIGN.md)."""
 
+import errno
 import itertools
 import os
 import re
@@ -7,7 +8,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from rulebook_ralph.errors import RalphError
+from rulebook_ralph.errors import ExitCode, RalphError
 
 Fingerprint = tuple[int, int, int, int]
 """Inode, size, times of content and of inode: equal for a file that nobody has written since."""
@@ -19,6 +20,11 @@ def fingerprint(path: Path) -> Fingerprint | None:
         status = os.lstat(path)
     except OSError:
         return None
+    return fingerprint_of(status)
+
+
+def fingerprint_of(status: os.stat_result) -> Fingerprint | None:
+    """The same from what `lstat` gave."""
     if not stat.S_ISREG(status.st_mode):
         return None
     return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
@@ -115,4 +121,6 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _explained(path: Path, error: OSError) -> RalphError:
-    return RalphError(f"cannot write {path}: {error.strerror or error}; make it writable or free some space")
+    code = ExitCode.INVALID if isinstance(error, PermissionError) or error.errno == errno.EROFS else ExitCode.UNEXPECTED
+    problem = f"cannot write {path}: {error.strerror or error}; make it writable or free some space"
+    return RalphError(problem, exit_code=code)

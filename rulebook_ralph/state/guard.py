@@ -70,22 +70,30 @@ def remember(folder: StateFolder, *, prd: bytes | None = None) -> StateGuard:
     return StateGuard(folder, known | contents, fingerprints)
 
 
+def contents_at_top(folder: StateFolder) -> dict[str, bytes]:
+    """The small files of a person's beside the task list: what a dead run needs to find again."""
+    content = _content(folder.config)
+    return {} if content is None else {"config.yaml": content}
+
+
 def _fingerprints(folder: StateFolder) -> dict[str, Fingerprint | None]:
     """Every guarded file, with None for what is no plain file."""
     paths = [folder.path / name for name in _AT_THE_TOP]
-    paths += [path for path in _entries(folder.templates, deep=True) if path.is_symlink() or not path.is_dir()]
-    paths += _entries(folder.history)
+    paths += [path for path in _below(folder.templates) if path.is_symlink() or not path.is_dir()]
     start = len(str(folder.path)) + 1
-    return {str(path)[start:]: disk.fingerprint(path) for path in paths if os.path.lexists(path)}
+    found = {str(path)[start:]: disk.fingerprint(path) for path in paths if os.path.lexists(path)}
+    if folder.history.is_symlink():
+        return found | {_HISTORY.rstrip("/"): None}
+    with suppress(OSError), os.scandir(folder.history) as listing:
+        for item in listing:
+            found[_HISTORY + item.name] = disk.fingerprint_of(item.stat(follow_symlinks=False))
+    return found
 
 
-def _entries(folder: Path, *, deep: bool = False) -> list[Path]:
+def _below(folder: Path) -> list[Path]:
     if folder.is_symlink():
         return [folder]
-    try:
-        return sorted(folder.rglob("*") if deep else folder.iterdir())
-    except OSError:
-        return []
+    return sorted(folder.rglob("*")) if folder.is_dir() else []
 
 
 def _content(path: Path) -> bytes | None:

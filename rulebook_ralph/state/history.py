@@ -50,11 +50,14 @@ def update(folder: StateFolder, iteration: Iteration) -> None:
 def unsettled(folder: StateFolder) -> Iterator[Iteration]:
     """Every iteration a dead run left before its phase `settled`, oldest first."""
     for number in numbers(folder):
-        if _phase(folder.iteration(number)) != b"settled":
-            yield read(folder, number)
+        if _phase(folder.iteration(number)) != b"settled" and (record := read(folder, number)).phase != "settled":
+            yield record
 
 
 def _phase(path: Path) -> bytes | None:
-    with path.open("rb") as file:
-        match = _PHASE.search(file.read(_HEAD_BYTES))
+    try:
+        with path.open("rb") as file:
+            match = _PHASE.search(file.read(_HEAD_BYTES))
+    except OSError:
+        return None
     return match.group(1) if match else None

@@ -21,9 +21,12 @@ class Holder:
     command: str
 
 
+_UNKNOWN = Holder(0, "", "")
+
+
 @contextmanager
-def held(path: Path, *, since: str, command: str) -> Iterator[bool]:
-    """Hold the project's lock; yields whether the last holder died. Raises RalphError naming one that lives."""
+def held(path: Path, *, since: str, command: str) -> Iterator[Holder | None]:
+    """Hold the project's lock; yields the last holder if it died. Raises RalphError naming one that lives."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
@@ -31,13 +34,14 @@ def held(path: Path, *, since: str, command: str) -> Iterator[bool]:
         raise RalphError(f"cannot open the lock {path}: {error.strerror}; make the git folder writable") from error
     try:
         _take(descriptor, path)
-        died = os.fstat(descriptor).st_size > 0
+        died = (_read(path) or _UNKNOWN) if os.fstat(descriptor).st_size > 0 else None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, msgspec.json.encode(Holder(os.getpid(), since, command)), 0)
         try:
             yield died
         except RalphError:
-            os.ftruncate(descriptor, 0)
+            if died is None:  # else the next start must still know
+                os.ftruncate(descriptor, 0)
             raise
         os.ftruncate(descriptor, 0)
     finally:
@@ -65,13 +69,14 @@ def _take(descriptor: int, path: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         other = _read(path)
-        if other is not None and _is_alive(other.pid):
+        if other is not None and is_alive(other.pid):
             who = f"process {other.pid} ('ralph {other.command}', since {other.since})"
             raise RalphError(f"{who} is working on this project; wait for it or end it") from None
         fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Whether a process of that id runs."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

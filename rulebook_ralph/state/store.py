@@ -45,10 +45,12 @@ class StateFolder:
 
 
 def find_root(start: Path) -> Path | None:
-    """The nearest folder upwards that has a state folder, or None."""
+    """The nearest folder upwards that has a state folder, no further than the repository's top, or None."""
     for folder in (start, *start.parents):
         if (folder / STATE_FOLDER).is_dir():
             return folder
+        if (folder / ".git").exists():
+            return None
     return None
 
 

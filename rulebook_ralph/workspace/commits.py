@@ -246,6 +246,7 @@ def _import(repository: Repository, lines: Iterator[bytes], *, mark: int) -> str
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=problems,
+            process_group=0,
         )
         with process, suppress(BrokenPipeError):  # git's own words say why
             for line in lines:

@@ -70,6 +70,7 @@ class Git:
                 capture_output=True,
                 timeout=timeout,
                 check=False,
+                process_group=None if timeout else 0,  # ^C is for Ralph; but who signs may need the terminal
             )
         except FileNotFoundError:
             raise RalphError("git is not installed or not on PATH; install git") from None
