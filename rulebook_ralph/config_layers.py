@@ -1,5 +1,6 @@
 """Layers of configuration laid over each other: maps merge, lists replace, `+key` adds; who set a value is kept."""
 
+import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,7 +69,13 @@ def environment_layers(environment: Mapping[str, str]) -> list[Layer]:
     layers = []
     for name in sorted(environment):
         keys = [camel(part.lower()) for part in name.removeprefix(ENVIRONMENT_PREFIX).split("__")]
-        if name.startswith(ENVIRONMENT_PREFIX) and keys[0] in sections:
+        if not name.startswith(ENVIRONMENT_PREFIX):
+            continue
+        if keys[0] and len(keys) > 1 and keys[0] not in sections:
+            near = difflib.get_close_matches(keys[0], sections, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise RalphError(f"{name}: there is no section '{keys[0]}' in the configuration{hint}")
+        if keys[0] in sections:
             layers.append(value_layer(_nested(keys, environment[name], sections[keys[0]], name), name))
     return layers
 

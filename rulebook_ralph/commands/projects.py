@@ -15,15 +15,14 @@ from rulebook_ralph.loop.project import Project, open_repository_of, project_roo
 from rulebook_ralph.state import lock
 from rulebook_ralph.state.lock import Holder
 from rulebook_ralph.state.store import StateFolder
-from rulebook_ralph.workspace.repository import Repository
+from rulebook_ralph.workspace.repository import Repository, branches_with_state
 
 
-def open_project(app: App, *, overrides: Mapping[str, object], command: str) -> Project:
+def open_project(app: App, *, overrides: Mapping[str, object]) -> Project:
     """The project around the current folder, whole. Raises RalphError."""
     root, repository = open_root(app)
     folder = StateFolder(root)
-    if command != "resume":
-        refuse_second_state(repository, folder)
+    refuse_second_state(repository, folder)
     settings = config.load(root, environment=app.environment, home=app.home, overrides=overrides)
     return Project(root, folder, repository, settings, app.environment)
 
@@ -44,7 +43,8 @@ def bring_back_state(app: App, report: Callable[[events.Event], None], *, comman
     def notice(level: str, text: str) -> None:
         report(events.Notice("warning" if level == "warning" else "info", text))
 
-    if command == "resume":
+    names = branches_with_state(repository)
+    if command == "resume" and (not names or repository.branch() in names):
         recovery.restore_missing_state(found, notice)
     recovery.distrust_state(found, notice)
 

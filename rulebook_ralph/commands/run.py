@@ -88,7 +88,9 @@ def start(app: App, asked: Asked, *, command: str) -> int:
     )
     with app.console(quiet=asked.quiet, json=asked.json) as console:
         if asked.dry_run:
-            plan = rehearsal.rehearse(open_project(app, overrides=_overrides(asked), command=command), options)
+            project = open_project(app, overrides=_overrides(asked))
+            registry.create(agent_settings(project.config), project.environment)
+            plan = rehearsal.rehearse(project, options)
             if asked.json:
                 console.json(rehearsal.as_json(plan))
             else:
@@ -110,7 +112,7 @@ def _run(app: App, asked: Asked, options: RunOptions, report: Callable[[events.E
         if died is not None:
             end_orphans(died, report)
         bring_back_state(app, report, command=options.command)
-        project = open_project(app, overrides=_overrides(asked), command=options.command)
+        project = open_project(app, overrides=_overrides(asked))
         settings = agent_settings(project.config)
         environment = {**project.environment, **settings.env}
         return Manager(
@@ -139,7 +141,7 @@ def interruptible() -> Iterator[Cancellation]:
             raise KeyboardInterrupt
         cancelled.set()
 
-    orders = [signal.SIGINT, signal.SIGTERM]
+    orders = [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup wants to outlive the terminal
         orders.append(signal.SIGHUP)
     before = {number: signal.signal(number, handle) for number in orders}

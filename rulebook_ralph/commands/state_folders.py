@@ -1,6 +1,7 @@
 """Finding the state folder for commands that only read: without git where it is there."""
 
 from rulebook_ralph.app import App
+from rulebook_ralph.errors import RalphError
 from rulebook_ralph.state import store
 from rulebook_ralph.state.store import StateFolder
 
@@ -15,4 +16,4 @@ def state_folder(app: App) -> StateFolder:
 
     root, repository = open_root(app)
     refuse_second_state(repository, StateFolder(root))
-    return StateFolder(root)
+    raise RalphError(f"no task list in {root}; run 'ralph init' first")

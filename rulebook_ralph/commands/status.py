@@ -6,6 +6,7 @@ from rulebook_ralph.app import App
 from rulebook_ralph.commands.state_folders import state_folder
 from rulebook_ralph.console import Console
 from rulebook_ralph.core import amounts
+from rulebook_ralph.core.enumeration import counted
 from rulebook_ralph.state import history, lock, overview, store
 from rulebook_ralph.state.lock import Holder
 from rulebook_ralph.state.overview import Overview, TaskOverview
@@ -47,7 +48,10 @@ def _tell(console: Console, prd: Overview, running: Holder | None, *, everything
     console.line(f"{prd.project}: {len(places['completed'])} of {len(prd.tasks)} tasks completed")
     console.line("  " + ", ".join(f"{len(places[status])} {status}" for status in _STATUSES if status != "completed"))
     totals = prd.totals
-    console.line(f"  {totals.iterations} iterations, {amounts.money(totals.cost_usd)}, {amounts.tokens(totals.tokens)}")
+    console.line(
+        f"  {counted(totals.iterations, 'iteration')}, "
+        f"{amounts.money(totals.cost_usd)}, {amounts.tokens(totals.tokens)}"
+    )
     if running is not None:
         console.line(f"  running: process {running.pid} ('ralph {running.command}', since {running.since})")
     all_of_them = everything or len(prd.tasks) <= _ROWS

@@ -5,6 +5,7 @@ import click
 from rulebook_ralph import config
 from rulebook_ralph.app import App
 from rulebook_ralph.commands.state_folders import state_folder
+from rulebook_ralph.core.enumeration import counted
 from rulebook_ralph.errors import ExitCode
 from rulebook_ralph.state import progress, validation
 
@@ -25,5 +26,5 @@ def command(app: App, *, json: bool) -> int:
         else:
             for problem in problems:
                 console.line(str(problem))
-            console.line(f"{len(problems)} problems" if problems else "no problems")
+            console.line(counted(len(problems), "problem") if problems else "no problems")
     return ExitCode.INVALID if problems else ExitCode.OK

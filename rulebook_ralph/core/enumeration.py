@@ -3,6 +3,11 @@
 from collections.abc import Collection
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 problem`, `2 problems`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def some(names: Collection[str], most: int = 5) -> str:
     """The first names, and how many more there are: `a, b and 3 more`."""
     shown = ", ".join(list(names)[:most])

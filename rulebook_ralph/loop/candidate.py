@@ -50,6 +50,8 @@ class Candidate:
         message = commit_message(self._assignment.task, self._assignment, self._parsed)
         if (refused := self._pass_hooks(message)) is not None:
             return refused
+        if not self._tools.workspace.changes(self._assignment.opening.tree, self.tree):
+            return "the gates or hooks took the change away again: nothing differs from the base commit"
         try:
             self.made = commits.commit_tree(
                 self._tools.workspace.repository,

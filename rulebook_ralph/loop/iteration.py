@@ -65,6 +65,7 @@ class Tools:
     run_commit_hooks: Callable[[str], str | None] | None
     guarded: guard.Guard
     restore_state: Callable[[], tuple[str, ...]]
+    keep_aside: Callable[[Mapping[str, bytes | None]], Path]
     redactor: Redactor
     sign: bool
     cancelled: Event
@@ -175,9 +176,11 @@ class Told:
         restored = self._tools.guarded.restore()
         if restored.others:
             names = some(list(restored.others), 10)
-            self._tools.report(events.Notice("warning", f"changed in the git folder meanwhile, and put back: {names}"))
+            where = self._tools.keep_aside({f"git/{name}": content for name, content in restored.others.items()})
+            told = f"changed in the git folder meanwhile, and put back: {names} (what stood there: {where})"
+            self._tools.report(events.Notice("warning", told))
             self.facts.append(f"{who} changed git's own files ({names}); they were put back. Only the tree counts.")
-        self.facts.extend(f"{who} changed {what}" for what in self._tools.restore_state())
+        self.facts.extend(self._tools.restore_state())
         return restored.new_tips
 
 

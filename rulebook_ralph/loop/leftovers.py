@@ -1,6 +1,7 @@
 """What a live iteration keeps in the git folder against a crash: raw output, opening, guarded files, the state."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import msgspec
 
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop.project import Project
+from rulebook_ralph.state import disk
 from rulebook_ralph.workspace import guard
 from rulebook_ralph.workspace.snapshot import Opening
 
@@ -92,6 +94,17 @@ def clear(project: Project) -> None:
     for pattern in (f"{_PREFIX}*", "output-*.log", "marks-*"):
         for path in project.repository.private.glob(pattern):
             path.unlink(missing_ok=True)
+
+
+def keep_aside(project: Project, number: int, files: Mapping[str, bytes | None]) -> Path:
+    """Keep the other versions of files that were put back, for the person; returns the folder."""
+    folder = project.repository.private / "held" / f"iteration-{number}"
+    for name, content in files.items():
+        if content is not None:
+            target = folder / name
+            disk.make_folder(target.parent)
+            disk.replace_file(target, content)
+    return folder
 
 
 def _file(project: Project, number: int) -> Path:

@@ -11,6 +11,7 @@ from threading import Event
 from rulebook_ralph.agents.agent import Agent, AgentLimits
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.core import events, policy, selection, settling
+from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import Prd, Stage, Task
 from rulebook_ralph.core.redaction import Redactor
@@ -131,6 +132,8 @@ class Manager:
         if self._landing.kept is not None:
             return self._settler.red_on_base_of_last()
         self._opening = self._workspace.open()
+        if untracked := sorted(self._opening.untracked):
+            self._notice("info", f"untracked, so an agent's changes to it do not count: {some(untracked)}")
         return self._gatekeeper.red_on(self._opening, strict=self._options.strict)
 
     # The loop
@@ -290,6 +293,7 @@ class Manager:
             run_commit_hooks=self._gatekeeper.commit_hooks(),
             guarded=opened.guarded,
             restore_state=lambda: self._settler.restore_state(opened.assignment.number),
+            keep_aside=lambda files: leftovers.keep_aside(self._project, opened.assignment.number, files),
             redactor=self._redactor,
             sign=self._ready.sign,
             cancelled=self._cancelled,

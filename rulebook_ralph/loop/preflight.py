@@ -63,7 +63,8 @@ def require_same_state(project: Project, prd: Prd, data: bytes) -> None:
     """Raises RalphError where the run's branch, still to be switched to, has another task list than stands here."""
     repository, branch = project.repository, prd.branch or f"ralph/{prd.project}"
     here = repository.branch()
-    if here == branch or repository.commit_of(f"refs/heads/{branch}") is None:
+    tip = repository.commit_of(f"refs/heads/{branch}")
+    if here == branch or tip is None or repository.contains(tip):
         return
     there = repository.file_of(f"refs/heads/{branch}", f"{STATE_FOLDER}/prd.json")
     if there != data and (there is not None or repository.file_of("HEAD", f"{STATE_FOLDER}/prd.json") is not None):

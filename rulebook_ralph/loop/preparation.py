@@ -42,6 +42,7 @@ def prepare(
     redactor: Redactor,
 ) -> Prepared:
     """Raises RalphError for whatever would stop the run; until the recovery of a dead run nothing is changed."""
+    load_prd(project.folder)
     preflight.require_writable(project)
     preflight.require_something_to_verify(project, trust_agent=options.trust_agent)
     preflight.require_agent(agent)
@@ -62,8 +63,8 @@ def prepare(
     landing.kept = recovery.kept_work(project, workspace)
     if landing.kept is None:
         preflight.require_unmodified(project)
-    if check_out_branch(project.repository, settler.branch):
-        notice("info", f"created branch {settler.branch}; all commits of this run go there")
+    if done := check_out_branch(project.repository, settler.branch):
+        notice("info", f"{done}; all commits of this run go there")
     blocked = (task.id for task in settler.prd.tasks if task.status == "blocked")
     reopen = frozenset(blocked) if options.retry_blocked else frozenset[str]()
     return Prepared(ready, settler, reopen, iterations_allowed(project, settler, options, reopen, stage))

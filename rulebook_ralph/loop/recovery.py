@@ -59,9 +59,7 @@ def distrust_state(project: Project, notice: Notice) -> None:
             if content is None or (path.exists() and path.read_bytes() == content):
                 continue
             if path.exists():
-                aside = project.repository.private / "held" / f"iteration-{record.iteration_number}" / name
-                disk.make_folder(aside.parent)
-                disk.replace_file(aside, path.read_bytes())
+                aside = leftovers.keep_aside(project, record.iteration_number, {name: path.read_bytes()}) / name
                 told = f"{path} was changed since the dead run's agent started, and put back"
                 notice("warning", f"{told}; if the edit was yours, copy {aside} back")
             disk.replace_file(path, content)
@@ -119,11 +117,7 @@ class Recovery:
         """
         restored = saved.guarded.restore(refs=[f"refs/heads/{self.settler.branch}"])
         others = restored.others
-        folder = self.project.repository.private / "held" / f"iteration-{number}" / "git"
-        for name, content in others.items():
-            if content is not None:
-                disk.make_folder((folder / name).parent)
-                disk.replace_file(folder / name, content)
+        folder = leftovers.keep_aside(self.project, number, {f"git/{name}": other for name, other in others.items()})
         if others:
             self.notice("warning", f"put back in the git folder after the dead run: {some(others)} (kept in {folder})")
         return restored.new_tips
@@ -181,4 +175,13 @@ def kept_work(project: Project, workspace: Workspace) -> Kept | None:
         return None
     opening = workspace.open(last.tree)
     stands = not workspace.changes(workspace.capture(opening), last.tree)
-    return Kept(last.task_id, last.tree) if stands and workspace.changes(opening.tree, last.tree) else None
+    unfinished = workspace.changes(opening.tree, last.tree)
+    if stands or not unfinished:
+        return Kept(last.task_id, last.tree) if unfinished else None
+    new = [change.path for change in unfinished if change.kind == "A" and (project.root / change.path).exists()]
+    if new:
+        raise RalphError(
+            f"unfinished work of {last.task_id} was changed since iteration {last.iteration_number}, and its new files "
+            f"are not committed: {some(new)}; commit them, or move them away"
+        )
+    return None

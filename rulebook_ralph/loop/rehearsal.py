@@ -30,8 +30,8 @@ class Plan:
 
 def rehearse(project: Project, options: RunOptions) -> Plan:
     """Raises RalphError for what would stop the run as well."""
-    preflight.require_something_to_verify(project, trust_agent=options.trust_agent)
     prd, _ = load_prd(project.folder)
+    preflight.require_something_to_verify(project, trust_agent=options.trust_agent)
     preflight.require_known_tasks(prd, options.only)
     config = project.config
     reopen = {task.id for task in prd.tasks if task.status == "blocked"} if options.retry_blocked else set[str]()

@@ -4,7 +4,6 @@ Each step of settling is recognised when it was done already, so that a crash an
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.core import policy, settling
@@ -123,12 +122,12 @@ class Settler:
         if not restored:
             return ()
         names = some([item.name for item in restored])
-        kept = keep_aside(self._project, number, restored)
+        kept = leftovers.keep_aside(self._project, number, {item.name: item.other for item in restored})
         self._notice(
             "warning",
             f"changed in .rulebook-ralph/ while the agent worked, and put back: {names} (the other version: {kept})",
         )
-        return (f"the folder .rulebook-ralph/ ({names}); it was put back. Leave it alone.",)
+        return (f"The folder .rulebook-ralph/ was changed ({names}); it was put back. Leave it alone.",)
 
     # Write order, steps 2 and 3
 
@@ -233,14 +232,3 @@ def read_progress(project: Project) -> str:
         return ""
     except OSError as error:
         raise RalphError(f"cannot read {path}: {error.strerror}") from error
-
-
-def keep_aside(project: Project, number: int, restored: tuple[guard.Restored, ...]) -> Path:
-    """Keep the other versions of restored files in the git folder, for the person; returns the folder."""
-    folder = project.repository.private / "held" / f"iteration-{number}"
-    for item in restored:
-        if item.other is not None:
-            target = folder / item.name
-            disk.make_folder(target.parent)
-            disk.replace_file(target, item.other)
-    return folder

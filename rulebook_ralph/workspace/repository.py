@@ -138,25 +138,28 @@ def branches_with_state(repository: Repository) -> tuple[str, ...]:
     )
 
 
-def check_out_branch(repository: Repository, branch: str) -> bool:
-    """Put HEAD on `branch`, creating it once from HEAD; True where it was created. Raises RalphError.
+def check_out_branch(repository: Repository, branch: str) -> str:
+    """Put HEAD on `branch`, creating it once from HEAD; says what was done, "" where nothing. Raises RalphError.
 
-    A new branch moves neither tree nor index, so uncommitted files stay as they are.
+    A branch that is new, or whose commits are all in HEAD (it was merged), goes to where HEAD is, and neither tree nor
+    index moves.
     """
-    if repository.branch() == branch:
-        return False
+    before = repository.branch() or repository.head()
+    if before == branch:
+        return ""
     if not repository.git.succeeds("check-ref-format", "--branch", branch):
         raise RalphError(f"'{branch}' is no valid branch name; change \"branch\" in prd.json")
     reference = f"refs/heads/{branch}"
+    there = repository.commit_of(reference)
     try:
-        if repository.commit_of(reference) is None:
-            repository.git.raw("update-ref", "-m", "ralph: begin", reference, repository.head(), "0" * 40)
-            repository.git.raw("symbolic-ref", "-m", "ralph: begin", "HEAD", reference)
-            return True
+        in_use = f"branch {reference}" in repository.git.text("worktree", "list", "--porcelain").splitlines()
+        if not in_use and (there is None or repository.contains(there)):
+            repository.git.raw("update-ref", "-m", "ralph: begin", reference, repository.head(), there or "0" * 40)
+            moving = f"checkout: moving from {before} to {branch}"  # what makes `git switch -` lead back
+            repository.git.raw("symbolic-ref", "-m", moving, "HEAD", reference)
+            return f"created branch {branch}" if there is None else f"branch {branch} goes on from {before}"
         repository.git.raw("switch", "--no-guess", branch)
     except GitError as error:
-        problem = error.stderr.splitlines()[-1] if error.stderr else "git refused"
-        raise RalphError(
-            f"cannot switch to branch {branch}: {problem}; switch to it yourself, then run again"
-        ) from None
-    return False
+        problem = " ".join(error.stderr.split())[:300] or "git refused"
+        raise RalphError(f"cannot switch to branch {branch}: {problem}; switch yourself, then run again") from None
+    return f"switched from {before} to branch {branch}, which has commits of its own"

@@ -54,6 +54,7 @@ class Workspace:
         self._index_holds = ""
         self._trees: dict[str, str] = {}
         self._rules: dict[str, bytes] | None = None
+        self._state_is_ignored = False
         self._changes: tuple[tuple[str, str], tuple[Change, ...]] = (("", ""), ())
 
     def open(self, kept_tree: str | None = None, *, after: Opening | None = None) -> Opening:
@@ -66,9 +67,11 @@ class Workspace:
         self._load(kept_tree or commit)
         if kept_tree is not None and (after is None or after.commit != commit):
             self._take_state_of(commit)
-        if after is None or self._rules is None:
+        if after is None or self._rules != after.ignore_files:
+            self._look_whether_state_is_ignored()
+        if after is None or (kept_tree is None and self._rules != after.ignore_files):
             return Opening(commit, self.tree_of(commit), self._untracked(), ignore_files(self.repository, self.index))
-        return Opening(commit, self.tree_of(commit), after.untracked, self._rules)
+        return Opening(commit, self.tree_of(commit), after.untracked, after.ignore_files)
 
     def capture(self, opening: Opening) -> str:
         """The tree as it stands now, without what was untracked or ignored at opening and without the state folder."""
@@ -77,6 +80,8 @@ class Workspace:
         if not self._index_is_ours():
             self._load(opening.commit)
         self._rules = ignore_files(self.repository, self.index)
+        if self._rules != opening.ignore_files:
+            self._look_whether_state_is_ignored()
         try:
             self._add_all(opening)
         except GitError:
@@ -171,7 +176,7 @@ class Workspace:
 
     def _take_state_of(self, commit: str) -> None:
         """Unfinished work carries the state folder of an older base; give the own index that of `commit`."""
-        self._git("rm", "-r", "-q", "--cached", "--ignore-unmatch", "--", f":(top,literal){STATE_FOLDER}")
+        self._git("rm", "-r", "-f", "-q", "--cached", "--ignore-unmatch", "--", f":(top,literal){STATE_FOLDER}")
         with suppress(GitError):  # no state folder is committed yet
             self._git("read-tree", f"--prefix={STATE_FOLDER}/", f"{commit}:{STATE_FOLDER}")
         self._index_digest = _digest(self.index)
@@ -191,6 +196,16 @@ class Workspace:
         names = (os.fsdecode(entry[2:]) for entry in flagged if entry[:1] == b"S" or entry[:1].islower())
         return frozenset(name for name in names if os.path.lexists(self.repository.root / name))
 
+    def _look_whether_state_is_ignored(self) -> None:
+        asked = ("check-ignore", "-q", "--no-index", "--", STATE_FOLDER)
+        self._state_is_ignored = self.repository.git.succeeds(*asked)
+
+    def _excludable(self, untracked: frozenset[str]) -> list[str]:
+        """What `git add` must leave out. It refuses to leave out what is ignored anyway or lies behind a link."""
+        root = self.repository.root
+        paths = [path for path in sorted(untracked) if not any((root / up).is_symlink() for up in Path(path).parents)]
+        return paths if self._state_is_ignored else [*paths, STATE_FOLDER]
+
     def _add_all(self, opening: Opening) -> None:
         rules = opening.ignore_files
         if self._rules is not None and self._rules != rules:
@@ -198,7 +213,7 @@ class Workspace:
         if self._rules != rules:
             self._add_by_rules(opening, rules)
             return
-        excluded = (f":(top,exclude,literal){path}" for path in sorted(opening.untracked | {STATE_FOLDER}))
+        excluded = (f":(top,exclude,literal){path}" for path in self._excludable(opening.untracked))
         paths = "\0".join([":/", *excluded]).encode("utf-8", "surrogateescape")
         self._git("add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=paths)
 
@@ -223,7 +238,8 @@ class Workspace:
         others = [name for name in listing if name and not is_below(os.fsdecode(name), opening.untracked)]
         ignored = ignored_by(self.repository, rules, others)
         wanted = [name for name in others if name not in ignored and not within_state(os.fsdecode(name))]
-        self._git("add", "-u", "--", ":/", f":(top,exclude,literal){STATE_FOLDER}")
+        without = [] if self._state_is_ignored else [f":(top,exclude,literal){STATE_FOLDER}"]
+        self._git("add", "-u", "--", ":/", *without)
         if wanted:
             names = b"\0".join(b":(top,literal)" + name.rstrip(b"/") for name in wanted)
             self._git("add", "-f", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=names)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -399,11 +400,16 @@ def test_an_edit_while_an_agent_lives_is_held(project: Project) -> None:
 
 
 def test_an_edit_between_agents_is_taken_over(tmp_path: Path) -> None:
-    """The edit is made by a gate, which is neither an agent nor outlives its attempt."""
+    """The edit is made as git commits the state of the first task: no agent lives, and no gate runs."""
     project = two(tmp_path)
-    edit = "test ! -e work/one.txt || sed -i 's/Do two/Do it otherwise/' .rulebook-ralph/prd.json"
-    project.configure(gates=[TESTS, {"name": "edit", "command": edit}])
-    assert project.ralph("run").code == 0
+    shim = project.beside / "bin" / "git"
+    shim.parent.mkdir(parents=True)
+    git = shutil.which("git")
+    edit = "sed -i 's/Do two/Do it otherwise/' .rulebook-ralph/prd.json"
+    shim.write_text(f'#!/bin/sh\ncase "$*" in *"ralph: one completed"*) {edit};; esac\nexec {git} "$@"\n')
+    shim.chmod(0o755)
+    project.environment["PATH"] = f"{shim.parent}:{os.environ['PATH']}"
+    assert finish(project.start("run")).code == 0
     assert project.task("two").title == "Do it otherwise"
     assert project.git("log", "-1", "--format=%s", project.task_commits()["two"]) == "Do it otherwise"
 

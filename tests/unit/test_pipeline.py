@@ -51,7 +51,7 @@ class Attempt:
             "steps": (STEP,),
             "excused": frozenset(),
             "trust_agent": False,
-            "told": (),
+            "told": tuple,
             "run_limited": False,
         }
         return Evidence(**(defaults | values), run_gates=self._run_gates, try_commit=self._try_commit)
@@ -391,9 +391,9 @@ def test_a_refused_commit(problem: str) -> None:
 def test_what_was_put_back_is_told_whatever_the_verdict() -> None:
     told = ("You changed git's own files; they were put back.",)
     for values in ({"changes": ()}, {"parsed": ParsedIteration()}, {"parsed": ParsedIteration(blocked_reason="x")}):
-        assert _verdict(told=told, **values).feedback.endswith(told[0])
-    assert _verdict(Attempt(Gates((RED,))), told=told).feedback.endswith(told[0])
-    assert _verdict(told=told).action == "complete"
+        assert _verdict(told=lambda: told, **values).feedback.endswith(told[0])
+    assert _verdict(Attempt(Gates((RED,))), told=lambda: told).feedback.endswith(told[0])
+    assert _verdict(told=lambda: told).action == "complete"
 
 
 def test_evidence_is_not_changed_by_judging() -> None:
