@@ -40,6 +40,7 @@ class Settler:
         self._clock = clock
         self._notice = notice
         self._prd_bytes = prd_bytes
+        self._encoder = codec.PrdEncoder()
         self._prd_seen: disk.Fingerprint | None = None
         self._progress: tuple[disk.Fingerprint | None, str] = (None, "")
         self._guard: guard.StateGuard | None = None
@@ -106,7 +107,7 @@ class Settler:
         if not self.landing.has_saved_state:
             self.landing.save_state()
         name = f"history/iteration-{opened.iteration_number}.json"
-        data = codec.encode_prd(prd)
+        data = self._encoder.encode(prd)
         state = {**guard.contents_at_top(folder), "prd.json": data, name: codec.encode_iteration(opened)}
         leftovers.save(self._project, opened.iteration_number, opening, git_files, state)
         history.create(folder, opened)
@@ -185,7 +186,7 @@ class Settler:
     # Parts
 
     def _write_prd(self, prd: Prd) -> None:
-        self._put_prd(prd, codec.encode_prd(prd))
+        self._put_prd(prd, self._encoder.encode(prd))
 
     def _put_prd(self, prd: Prd, data: bytes) -> None:
         self.prd = prd

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rulebook_ralph.core.evidence import CheckResult, Iteration, ParsedIteration, Verdict
 from rulebook_ralph.core.model import Prd, Task, Totals
@@ -197,3 +198,13 @@ def test_a_torn_iteration_file_is_recognised_from_its_head_alone(cut: int) -> No
     data = codec.encode_iteration(_iteration())
     with pytest.raises(RalphError, match=r"^x:"):
         codec.head_of_iteration(data[:cut], name="x")
+
+
+@given(_prds(), _prds(), st.data())
+def test_encoding_again_gives_the_same_bytes(first: Prd, second: Prd, data: st.DataObject) -> None:
+    encoder = codec.PrdEncoder()
+    for prd in (first, second, first):
+        assert encoder.encode(prd) == codec.encode_prd(prd)
+        if prd.tasks:
+            changed = prd.replacing(replace(data.draw(st.sampled_from(prd.tasks)), title="another"))
+            assert encoder.encode(changed) == codec.encode_prd(changed)
