@@ -58,7 +58,7 @@ def make(app: App, paths: tuple[Path, ...] = (), *, project: str | None = None) 
     root, repository = open_root(app)
     folder = StateFolder(root)
     refuse_second_state(repository, folder)
-    with lock.held(repository.private / "lock", since=app.clock.iso(), command="init"):
+    with lock.held(repository.lock_file, since=app.clock.iso(), command="init"):
         return folder, _init(app, folder, tuple(app.cwd / path for path in paths), project)
 
 

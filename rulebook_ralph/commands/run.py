@@ -107,7 +107,7 @@ def _run(app: App, asked: Asked, options: RunOptions, report: Callable[[events.E
     repository = open_root(app)[1]
     with (
         interruptible() as cancelled,
-        lock.held(repository.private / "lock", since=app.clock.iso(), command=options.command) as died,
+        lock.held(repository.lock_file, since=app.clock.iso(), command=options.command) as died,
     ):
         if died is not None:
             end_orphans(died, report)

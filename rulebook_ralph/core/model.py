@@ -120,6 +120,11 @@ class Prd(Value, frozen=True, kw_only=True):
     extra: Json = msgspec.field(default_factory=dict, name="$extra")
     """Keys Ralph does not know, kept as they were; never written under this name."""
 
+    @property
+    def work_branch(self) -> str:
+        """The branch that the work happens on."""
+        return self.branch or f"ralph/{self.project}"
+
     def task(self, task_id: str) -> Task:
         """The task of that id; raises KeyError."""
         for task in self.tasks:

@@ -61,7 +61,7 @@ def require_usable_name(project: Project, prd: Prd) -> None:
 
 def require_same_state(project: Project, prd: Prd, data: bytes) -> None:
     """Raises RalphError where the run's branch, still to be switched to, has another task list than stands here."""
-    repository, branch = project.repository, prd.branch or f"ralph/{prd.project}"
+    repository, branch = project.repository, prd.work_branch
     here = repository.branch()
     tip = repository.commit_of(f"refs/heads/{branch}")
     if here == branch or tip is None or repository.contains(tip):

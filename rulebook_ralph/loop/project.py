@@ -36,10 +36,6 @@ class Project:
         """The project's name as its task list has it."""
         return store.read_prd(self.folder).project
 
-    @property
-    def lock_file(self) -> Path:
-        return self.repository.private / "lock"
-
 
 def project_root(start: Path, environment: Mapping[str, str]) -> Path:
     """The nearest folder upwards with a state folder, else the repository's top. Raises RalphError without either."""

@@ -41,7 +41,7 @@ def rehearse(project: Project, options: RunOptions) -> Plan:
     most = config.limits.max_iterations or sum(attempts)
     return Plan(
         agent=config.defaults.executor,
-        branch=prd.branch or f"ralph/{prd.project}",
+        branch=prd.work_branch,
         tasks=tuple((task.id, task.title, left) for task, left in zip(order, attempts, strict=True)),
         max_iterations=most,
         max_wall_time=config.limits.max_run_wall_time,

@@ -54,7 +54,7 @@ class Settler:
 
     @property
     def branch(self) -> str:
-        return self.prd.branch or f"ralph/{self.prd.project}"
+        return self.prd.work_branch
 
     # What an iteration is made of
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from rulebook_ralph.core.evidence import Iteration, Phase
+from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import PRD_VERSION, Json, Prd, Task, Totals, Value
 from rulebook_ralph.core.prd_rules import problems_of
 from rulebook_ralph.core.problem import Fault, Problem, json_path
@@ -45,14 +45,6 @@ TOTALS_KEYS = _names(Totals)
 ITERATION_KEYS = _names(Iteration)
 
 
-class IterationHead(msgspec.Struct, frozen=True, rename="camel"):
-    """The little that recovery and numbering need to know about an iteration."""
-
-    iteration_number: int
-    phase: Phase
-    task_id: str
-
-
 def decode_prd(data: bytes, *, name: str = PRD_NAME) -> Prd:
     """The PRD in a file's bytes, whole and checked. Raises RalphError with file, line and what is wrong."""
     prd = _with_unknown_keys(decode_prd_quick(data, name=name), data)
@@ -76,6 +68,7 @@ def decode_prd_quick(data: bytes, *, name: str = PRD_NAME) -> Prd:
 def encode_prd(prd: Prd) -> bytes:
     """The bytes of prd.json."""
     whole = _without_tasks(prd)
+    _require_finite(sum(task.cost_usd for task in prd.tasks))
     whole["tasks"] = [_merged(task, TASK_KEYS) if task.extra else task for task in prd.tasks]
     return _text(whole)
 
@@ -86,32 +79,39 @@ class PrdEncoder:
     """
 
     def __init__(self) -> None:
-        self._encoded: dict[int, tuple[Task, bytes]] = {}
+        self._tasks: tuple[Task, ...] = ()
+        self._texts: list[bytes] = []
 
     def encode(self, prd: Prd) -> bytes:
         """The bytes of prd.json."""
         head, _, tail = _text(_without_tasks(prd)).partition(_NO_TASKS)
-        known = self._encoded
-        self._encoded = {
-            id(task): known[id(task)] if id(task) in known else (task, _indented(task)) for task in prd.tasks
-        }
-        if not self._encoded:
+        if len(prd.tasks) == len(self._tasks):
+            known = zip(prd.tasks, self._tasks, self._texts, strict=True)
+            self._texts = [text if task is before else _indented(task) for task, before, text in known]
+        else:
+            self._texts = [_indented(task) for task in prd.tasks]
+        self._tasks = prd.tasks
+        if not self._texts:
             return head + _NO_TASKS + tail
-        tasks = b",\n    ".join([self._encoded[id(task)][1] for task in prd.tasks])
-        return b"".join((head, b'"tasks": [\n    ', tasks, b"\n  ]", tail))
+        return b"".join((head, b'"tasks": [\n    ', b",\n    ".join(self._texts), b"\n  ]", tail))
 
 
 _NO_TASKS = b'"tasks": []'
 
 
 def _indented(task: Task) -> bytes:
+    _require_finite(task.cost_usd)
     return _text(_merged(task, TASK_KEYS) if task.extra else task).rstrip(b"\n").replace(b"\n", b"\n    ")
+
+
+def _require_finite(cost: float) -> None:
+    if not isfinite(cost):
+        raise ValueError("a cost that is no finite number cannot be written")
 
 
 def _without_tasks(prd: Prd) -> Json:
     """All of a PRD but its tasks, which are an empty list in their place."""
-    if not isfinite(prd.totals.cost_usd + sum(task.cost_usd for task in prd.tasks)):
-        raise ValueError("a cost that is no finite number cannot be written")
+    _require_finite(prd.totals.cost_usd)
     whole: Json = msgspec.to_builtins(msgspec.structs.replace(prd, tasks=()))
     for last in ("tasks", "totals", _EXTRA):
         whole.pop(last, None)
@@ -129,12 +129,6 @@ def decode_iteration(data: bytes, *, name: str) -> Iteration:
 def encode_iteration(iteration: Iteration) -> bytes:
     """The bytes of history/iteration-N.json."""
     return _text(_merged(iteration, ITERATION_KEYS) if iteration.extra else iteration)
-
-
-def head_of_iteration(data: bytes, *, name: str) -> IterationHead:
-    """Number, phase and task of an iteration, the rest only looked through. Raises RalphError, for a torn file too."""
-    head: IterationHead = _decoded(data, IterationHead, name)
-    return head
 
 
 def _prd_of(raw: Any, data: bytes, name: str) -> Prd:

@@ -27,6 +27,11 @@ class Repository:
         """Ralph's working files: lock, own index, raw output of a running agent."""
         return self.git_folder / "ralph"
 
+    @property
+    def lock_file(self) -> Path:
+        """What a run holds (state/lock.py)."""
+        return self.private / "lock"
+
     def head(self) -> str:
         """The commit that is checked out."""
         return self._head_by_file() or self.git.text("rev-parse", "--verify", "HEAD^{commit}")
