@@ -36,7 +36,10 @@ HONEST = 'mkdir -p work && echo "$RALPH_TASK" > "work/$RALPH_TASK.txt"\n' + PROM
 """An agent that makes a file for its task and gives the promise."""
 
 DEADLINE = 20.0
-_RALPH = "import sys; from rulebook_ralph.cli import main; main(sys.argv[1:])"
+_RALPH = (
+    "import signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); "  # pytest may run under nohup
+    "from rulebook_ralph.cli import main; main(sys.argv[1:])"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -405,7 +405,7 @@ def test_daemon_that_keeps_the_output_open_delays_nothing(project: Project) -> N
     before = belongings(project)
     project.agent("setsid sh -c 'echo more; trap \"\" TERM; sleep 60' &\n" + BREAK + CLAIM)
     assert_not_fooled(project, before, project.ralph("run"))
-    assert project.last.duration_ms < 5000
+    assert project.last.duration_ms < 15_000
 
 
 def test_flags_hide_nothing_from_the_snapshot(project: Project) -> None:

@@ -130,7 +130,7 @@ def test_a_script_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 
 def test_it_waits_only_where_the_script_says_and_can_be_killed(tmp_path: Path) -> None:
     steps = [{"write": "done.txt", "content": "x"}, {"wait": 60}]
-    got = played(tmp_path, one(steps=steps, promise=True), wall_time=0.4)
+    got = played(tmp_path, one(steps=steps, promise=True), wall_time=1.5)
     assert (got.status, got.killed_by, got.final_text) == ("killed", "wall-time", "")
     assert got.tool_results == (ToolResult(name="Write", command="done.txt", success=True, output="wrote done.txt"),)
 
