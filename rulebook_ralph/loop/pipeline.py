@@ -108,13 +108,14 @@ class WorkDone:
         return not evidence.changes
 
     def run(self, evidence: Evidence) -> Verdict:
-        claim = "said it was done, but " if evidence.parsed.status == "completed" else ""
+        claims = evidence.parsed.status == "completed"
         empty = "" if evidence.result.final_text.strip() else " and the final message was empty"
         return Verdict(
             action="continue",
-            reason=f"the agent {claim}changed nothing{empty}",
-            feedback=f"You {claim}no file differs from the base commit{empty}. Do the work in the files of the "
-            "repository. (Ignored files, files that were untracked before, and .rulebook-ralph/ do not count.)",
+            reason=f"the agent {'said it was done, but ' if claims else ''}changed nothing{empty}",
+            feedback=f"{'You said it was done, but no' if claims else 'No'} file differs from the base commit{empty}. "
+            "Do the work in the files of the repository. (Ignored files, files that were untracked before, and "
+            ".rulebook-ralph/ do not count.)",
         )
 
 
