@@ -219,6 +219,7 @@ class Manager:
             tally=self._tally,
             duration=self._clock.monotonic() - self._started,
             branch=self._settler.branch,
+            held=self._settler.held,
         )
         self._report(ended)
         return ended

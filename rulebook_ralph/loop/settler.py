@@ -20,6 +20,7 @@ from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace import guard as git_guard
 from rulebook_ralph.workspace.snapshot import Opening
 
+_EDITED_BY_PEOPLE = ("prd.json", "config.yaml")
 MAX_PROGRESS_BYTES = 64 * 1024 * 1024
 
 
@@ -46,6 +47,7 @@ class Settler:
         self._guard: guard.StateGuard | None = None
         self._feedback: dict[str, str] = {}
         self.landing = landing
+        self.held: list[str] = []
         self.prd = prd
         taken = history.numbers(project.folder)
         self._number = max([*taken[-1:], commits.highest_number(project.repository, prd.project)])
@@ -124,6 +126,7 @@ class Settler:
             return ()
         names = some([item.name for item in restored])
         kept = leftovers.keep_aside(self._project, number, {item.name: item.other for item in restored})
+        self.held += [str(kept / item.name) for item in restored if item.name in _EDITED_BY_PEOPLE and item.other]
         self._notice(
             "warning",
             f"changed in .rulebook-ralph/ while the agent worked, and put back: {names} (the other version: {kept})",

@@ -1,6 +1,6 @@
 """What is said of a run: how an iteration ended, why the run ended, what to do next. Pure functions on values."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from rulebook_ralph.core import events, selection
 from rulebook_ralph.core.enumeration import some
@@ -85,6 +85,7 @@ def run_ended(
     tally: RunTally,
     duration: float,
     branch: str,
+    held: Sequence[str] = (),
 ) -> events.RunEnded:
     """The end of a run: the tasks it touched and those that are blocked, and the next steps."""
     shown = [task for task in prd.tasks if task.id in touched or task.status == "blocked"]
@@ -99,7 +100,13 @@ def run_ended(
         cost_usd=tally.cost_usd,
         tokens=tally.tokens,
         duration_ms=round(duration * 1000),
-        next_steps=_next_steps(stop, prd, shown, completed=completed, branch=branch),
+        next_steps=(
+            *(
+                f"an edit made while an agent worked was put back; if it was yours, take it from {path}"
+                for path in held
+            ),
+            *_next_steps(stop, prd, shown, completed=completed, branch=branch),
+        ),
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import HONEST, PROMISE, TESTS, Project, finish, make_project, picture, task, wait_for
+from tests.harness import HONEST, PROMISE, TESTS, Project, Ran, finish, make_project, picture, task, wait_for
 
 FAIL = 'echo "$RALPH_TASK $RALPH_ATTEMPT" >> tried.txt\necho "learned: the door is green"\nexit 1\n'
 WAIT = 'touch "$BESIDE/started"\nsleep 30\n'
@@ -373,14 +373,14 @@ def test_untracked_and_ignored_files_are_never_touched(tmp_path: Path) -> None:
 # A person at the same time
 
 
-def editing(project: Project, edit: Callable[[], None], *arguments: str) -> int:
+def editing(project: Project, edit: Callable[[], None], *arguments: str) -> Ran:
     """Run ralph, and make the edit as soon as an agent asks for it."""
     process = project.start(*arguments)
     flag = project.beside / "edit-now"
     wait_for(lambda: flag.exists() or process.poll() is not None, "the agent's sign")
     edit()
     flag.unlink()
-    return finish(process).code
+    return finish(process)
 
 
 ASK = 'if mkdir "$BESIDE/asked" 2>/dev/null; then touch "$BESIDE/edit-now"; while test -e "$BESIDE/edit-now"; do sleep 0.01; done; fi\n'
@@ -393,10 +393,12 @@ def test_an_edit_while_an_agent_lives_is_held(project: Project) -> None:
     def edit() -> None:
         project.folder.config.write_text("verification: {steps: []}\n")
 
-    assert editing(project, edit, "run") == 0
+    ran = editing(project, edit, "run")
+    assert ran.code == 0
     assert project.folder.config.read_bytes() == config
     held = project.root / ".git" / "ralph" / "held" / "iteration-1" / "config.yaml"
     assert held.read_text() == "verification: {steps: []}\n"
+    assert f"take it from {held}" in ran.out
 
 
 def test_an_edit_between_agents_is_taken_over(tmp_path: Path) -> None:
@@ -439,7 +441,7 @@ def test_commits_of_a_person_meanwhile_are_not_lost(project: Project) -> None:
         project.git("commit", "-q", "--allow-empty", "-m", "person")
         (project.beside / "theirs").write_text(project.git("rev-parse", "HEAD"))
 
-    assert editing(project, edit, "run") == 0
+    assert editing(project, edit, "run").code == 0
     theirs = (project.beside / "theirs").read_text()
     assert theirs in project.git("rev-list", "--all").splitlines()
 
