@@ -111,7 +111,7 @@ NOT_GIVEN = ("promise IMPLEMENTATION_COMPLETE was not given",)
 GATE = ("gate 'tests' failed", "sh check.sh", "exit code 1", "not sound")
 PUT_BACK = (".rulebook-ralph/ was changed", "put back")
 GIT_PUT_BACK = ("changed git's own files", "put back")
-NOTHING = ("no file differs",)
+NOTHING = ("file differs from the base",)
 
 DECEITS: dict[str, Deceit] = {
     "says done, does nothing": Deceit(CLAIM, "work", ("You said it was done", *NOTHING)),
