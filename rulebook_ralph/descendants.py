@@ -26,6 +26,7 @@ from rulebook_ralph import process_table as table
 
 _KILL_WAIT = 5.0
 _KILL_ROUND = 1.0
+_LOOKS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class Household:
         out_of_reach: set[table.Entry] = set()
         deadline = time.monotonic() + grace + _KILL_WAIT
         order = signal.SIGTERM if grace > 0 else signal.SIGKILL
-        while found := self._leftovers(member, everywhere=everywhere) - out_of_reach:
+        while found := self._all_leftovers(member, everywhere=everywhere) - out_of_reach:
             seen |= found
             out_of_reach |= {entry for entry in found if not table.send(entry, order)}
             table.wait_until_gone(found - out_of_reach, grace if order is signal.SIGTERM else _KILL_ROUND)
@@ -91,6 +92,16 @@ class Household:
                 break
             order = signal.SIGKILL
         return len(seen)
+
+    def _all_leftovers(self, member: Member, *, everywhere: bool) -> set[table.Entry]:
+        """What is left; nothing only if no child came or went meanwhile: one that forks and ends escapes a look."""
+        found: set[table.Entry] = set()
+        for _ in range(_LOOKS):
+            before = table.children(os.getpid()) if self._adopts else []
+            found = self._leftovers(member, everywhere=everywhere)
+            if found or not self._adopts or table.children(os.getpid()) == before:
+                break
+        return found
 
     def _leftovers(self, member: Member, *, everywhere: bool) -> set[table.Entry]:
         found: set[int] = set()

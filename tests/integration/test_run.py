@@ -476,7 +476,7 @@ def test_interrupted_once(project: Project, order: signal.Signals) -> None:
 
 
 def test_interrupted_twice_ends_at_once(project: Project) -> None:
-    project.agent("""trap 'touch "$BESIDE/told"' INT\ntrap '' TERM\n{ """ + WAIT + "} || true\nsleep 30\n")
+    project.agent("""trap ': > "$BESIDE/told"' INT\ntrap '' TERM\n{ """ + WAIT + "} || true\nsleep 30\n")
     process = started(project, "run")
     process.send_signal(signal.SIGINT)
     wait_for((project.beside / "told").exists, "the agent is told")
