@@ -42,14 +42,13 @@ def prepare(
     redactor: Redactor,
 ) -> Prepared:
     """Raises RalphError for whatever would stop the run; until the recovery of a dead run nothing is changed."""
-    load_prd(project.folder)
+    prd, data = load_prd(project.folder)
     preflight.require_writable(project)
     preflight.require_something_to_verify(project, trust_agent=options.trust_agent)
     preflight.require_agent(agent)
     ready = preflight.require_committer(project)
     if after_death:
         disk.remove_temporaries(project.folder.path, project.folder.history)
-    prd, data = load_prd(project.folder)
     preflight.require_usable_name(project, prd)
     preflight.require_same_state(project, prd, data)
     preflight.require_known_tasks(prd, options.only)
