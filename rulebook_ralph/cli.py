@@ -24,9 +24,12 @@ COMMANDS: dict[str, str] = {
     "init": "Turn a task folder into .rulebook-ralph/, find the gates",
     "run": "Work on the tasks until all is proven done or a limit ends it",
     "resume": "Go on after a stop, ^C or a crash",
+    "task": "Add, change, unblock, reopen or remove tasks, also during a run",
+    "verify": "Run gates and criteria on the tree as it is, with no agent",
     "status": "Where the tasks stand",
     "history": "The iterations so far",
     "show": "One iteration: verdict, gates, prompt, output, diff",
+    "graph": "The tasks' dependencies and their lifecycle, as Mermaid",
     "validate": "Every problem of the state and configuration files",
     "completion": "Shell completion for bash, zsh or fish",
 }

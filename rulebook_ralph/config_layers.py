@@ -8,12 +8,13 @@ from typing import Any
 
 import msgspec
 
-from rulebook_ralph.config_rules import Tree, camel, checked, content_faults
-from rulebook_ralph.config_yaml import Document, NotReadableError, read_yaml
+from rulebook_ralph.config_rules import checked, content_faults
 from rulebook_ralph.core.problem import Fault, JsonPath, Problem, dotted
 from rulebook_ralph.core.refusal import fields_of, item_type, struct_in
 from rulebook_ralph.core.settings import Config
+from rulebook_ralph.core.struct_reading import Tree, camel
 from rulebook_ralph.errors import RalphError
+from rulebook_ralph.plain_yaml import Document, NotReadableError, read_yaml
 
 BUILT_IN = "built-in"
 ENVIRONMENT_PREFIX = "RALPH_"
@@ -163,10 +164,17 @@ def _lay(tree: Tree, layer: Tree, path: JsonPath, source: Layer, origins: dict[s
             tree[name] = layer[key]
             origins[leaf] = source.origin((*path, key))
         else:
-            before = tree.get(name, [])
+            before = tree[name] if name in tree else _built_in_list((*path, name))
             tree[name] = [*before, *layer[key]]
             added = source.origin((*path, key))
-            origins[leaf] = f"{origins[leaf]} + {added}" if before else added
+            origins[leaf] = f"{origins.get(leaf, BUILT_IN)} + {added}" if before else added
+
+
+def _built_in_list(path: JsonPath) -> list[Any]:
+    value: Any = msgspec.to_builtins(Config())
+    for key in path:
+        value = value[key]
+    return list(value)
 
 
 def _built_in(struct: type[msgspec.Struct], path: JsonPath) -> Leaves:

@@ -1,30 +1,33 @@
-"""What a layer of configuration may say: all its faults at once, and the layer with keys and durations in one form.
-
-Driven by the types in core/settings.py; only what types cannot say stands here in words.
-"""
+"""What a layer of configuration may say beyond the types in core/settings.py, and the layer in one form."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from math import isfinite
 from pathlib import PurePosixPath
-from typing import Annotated, Any, get_args, get_origin
+from typing import Any, NamedTuple
 
-import msgspec
-
+from rulebook_ralph.core.criteria import pattern_faults, stage_faults
 from rulebook_ralph.core.problem import Fault, JsonPath, escaped
-from rulebook_ralph.core.refusal import explained, fields_of, item_type, struct_in
-from rulebook_ralph.core.settings import SECONDS, Config
+from rulebook_ralph.core.settings import Config
+from rulebook_ralph.core.struct_reading import Tree, camel, read_struct
 
-Tree = dict[str, Any]
-
-_DURATION = re.compile(
-    r"(?=.)(?:(?P<d>\d+(?:\.\d+)?)d)?(?:(?P<h>\d+(?:\.\d+)?)h)?(?:(?P<m>\d+(?:\.\d+)?)m)?(?:(?P<s>\d+(?:\.\d+)?)s)?",
-    re.ASCII,
-)
-_UNIT = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-_UPPER = re.compile(r"_([a-z0-9])")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class _List(NamedTuple):
+    """A list of items with names of their own. `section` is empty where it stands at the top."""
+
+    section: str
+    name: str
+    key: str
+    may_be_empty: tuple[str, ...] = ()
+
+
+_LISTS = (
+    _List("tools", "executors", "id", may_be_empty=("name", "command")),
+    _List("verification", "steps", "name"),
+    _List("", "hooks", "name", may_be_empty=("command",)),
+)
 
 
 @dataclass(slots=True)
@@ -40,40 +43,74 @@ def checked(value: Any) -> Checked:
     result = Checked()
     result.tree = read_struct(value, Config, (), result.faults)
     if not result.faults:
-        result.faults.extend(content_faults(result.tree))
+        found = content_faults(result.tree)
+        result.faults.extend(Fault(_as_written(value, fault.path), fault.message) for fault in found)
     return result
 
 
-def seconds(text: str) -> float | None:
-    """The seconds in `90s`, `15m`, `1h30m` or `2d`; None for anything else."""
-    match = _DURATION.fullmatch(text.strip())
-    if match is None:
-        return None
-    return sum(float(amount) * _UNIT[unit] for unit, amount in match.groupdict().items() if amount)
-
-
-def camel(name: str) -> str:
-    """`max_cost_usd` as the files write it, `maxCostUsd`."""
-    return _UPPER.sub(lambda match: match[1].upper(), name)
+def _as_written(value: Any, path: JsonPath) -> JsonPath:
+    """A path of the one form as the keys stand in the file, in snake_case or camelCase."""
+    written: list[str | int] = []
+    for step in path:
+        if isinstance(value, dict) and isinstance(step, str):
+            step = next((key for key in value if camel(key) == step), step)  # noqa: PLW2901 - the same step, respelled
+            value = value.get(step)
+        else:
+            value = value[step] if isinstance(value, (list, tuple)) and isinstance(step, int) else None
+        written.append(step)
+    return tuple(written)
 
 
 def content_faults(tree: Tree) -> Iterator[Fault]:
-    """What types cannot tell: names used twice, empty commands, folders outside the repository."""
-    for section, name, key in (("tools", "executors", "id"), ("verification", "steps", "name")):
-        for form in (name, f"+{name}"):
-            items = tree.get(section, {}).get(form, ())
-            first_use: dict[str, int] = {}
-            for index, item in enumerate(items):
-                path = (section, form, index)
-                yield from _item_faults(item, path)
-                before = first_use.setdefault(item[key], index)
-                if before != index:
-                    yield Fault((*path, key), f"'{escaped(item[key])}' is used already by {name}[{before}]")
+    """What types cannot tell: names used twice, empty commands, folders outside the repository, bad patterns."""
+    for items in _LISTS:
+        yield from _list_faults(tree, items)
+    for form in ("hooks", "+hooks"):
+        for index, hook in enumerate(tree.get(form, ())):
+            yield from _hook_faults(hook, (form, index))
+    for form in ("stages", "+stages"):
+        if form in tree:
+            yield from stage_faults(tree[form], (form,))
+    yield from pattern_faults(tree.get("stopCriteria", {}), ("stopCriteria",))
+    integrity = tree.get("integrity", {})
+    for form in ("", "+"):
+        yield from _glob_faults(tree.get(f"{form}protect", ()), (f"{form}protect",))
+        yield from _glob_faults(integrity.get(f"{form}allow", ()), ("integrity", f"{form}allow"))
+        for index, text in enumerate(integrity.get(f"{form}contradictions", ())):
+            if not text.strip():
+                yield Fault(("integrity", f"{form}contradictions", index), "must not be empty: it is in every text")
 
 
-def _item_faults(item: Tree, path: JsonPath) -> Iterator[Fault]:
+def _list_faults(tree: Tree, items: _List) -> Iterator[Fault]:
+    section = tree.get(items.section, {}) if items.section else tree
+    for form in (items.name, f"+{items.name}"):
+        first_use: dict[str, int] = {}
+        for index, item in enumerate(section.get(form, ())):
+            path = (items.section, form, index) if items.section else (form, index)
+            yield from _item_faults(item, path, may_be_empty=items.may_be_empty)
+            name = item[items.key]
+            before = first_use.setdefault(name, index)
+            if before != index:
+                yield Fault((*path, items.key), f"'{escaped(name)}' is used already by {items.name}[{before}]")
+
+
+def _hook_faults(hook: Tree, path: JsonPath) -> Iterator[Fault]:
+    given = [key for key in ("command", "plugin") if hook.get(key, "").strip()]
+    if len(given) != 1:
+        yield Fault(path, f"exactly one of `command` and `plugin` is needed, got {'both' if given else 'neither'}")
+
+
+def _glob_faults(globs: list[str], path: JsonPath) -> Iterator[Fault]:
+    """Globs are those of a .gitignore (checks/integrity/globs.py)."""
+    for index, glob in enumerate(globs):
+        if not glob.strip("/! ") or "\0" in glob or ".." in PurePosixPath(glob).parts:
+            shown = escaped(glob)
+            yield Fault((*path, index), f"must be a glob of paths of the repository, as in a .gitignore, got '{shown}'")
+
+
+def _item_faults(item: Tree, path: JsonPath, *, may_be_empty: Collection[str]) -> Iterator[Fault]:
     for key in ("id", "type", "name", "command"):
-        if key in item and not item[key].strip() and not (key in ("name", "command") and "id" in item):
+        if key in item and not item[key].strip() and key not in may_be_empty:
             yield Fault((*path, key), "must not be empty")
     texts = {key: [value] for key, value in item.items() if isinstance(value, str)}
     for key, values in (texts | {"args": item.get("args", [])} | {"env": [*item.get("env", {}).values()]}).items():
@@ -87,88 +124,3 @@ def _item_faults(item: Tree, path: JsonPath) -> Iterator[Fault]:
     for name in item.get("env", {}):
         if not _VARIABLE.fullmatch(name):
             yield Fault((*path, "env"), f"'{escaped(name)}' is no name of an environment variable")
-
-
-def read_struct(value: Any, struct: type[msgspec.Struct], path: JsonPath, faults: list[Fault]) -> Tree:
-    """The keys and values of one struct in the one form; what is wrong is added to `faults`."""
-    if value is None:  # a section with all its keys still commented out
-        value = {}
-    if not isinstance(value, dict):
-        faults.append(Fault(path, f"expected keys and values, got {_kind(value)}"))
-        return {}
-    known = {field.encode_name: field for field in fields_of(struct)}
-    tree: Tree = {}
-    for key, item in value.items():
-        plus, name = ("+", key[1:]) if key.startswith("+") else ("", key)
-        name = name if name in known else camel(name)
-        if name not in known:
-            faults.append(Fault((*path, key), _unknown(name, tuple(known))))
-        elif plus and item_type(known[name].type) is None:
-            faults.append(Fault((*path, key), f"`+` adds to a list, and `{name}` is none"))
-        elif plus + name in tree:
-            faults.append(Fault((*path, key), f"is the same key as `{plus}{name}`, which is there already"))
-        elif not (item is None and (struct_in(known[name].type) or item_type(known[name].type))):
-            tree[plus + name] = _value(item, known[name].type, (*path, key), faults)
-    for name, info in known.items():
-        if info.required and name not in tree and not any(fault.path == (*path, name) for fault in faults):
-            faults.append(Fault(path, f"`{name}` is missing"))
-    return tree
-
-
-def _value(value: Any, annotation: Any, path: JsonPath, faults: list[Fault]) -> Any:
-    nested = struct_in(annotation)
-    if nested is not None:
-        return read_struct(value, nested, path, faults)
-    items = item_type(annotation)
-    if items is not None:
-        if not isinstance(value, (list, tuple)):
-            faults.append(Fault(path, f"expected a list, got {_kind(value)}"))
-            return []
-        return [_value(item, items, (*path, index), faults) for index, item in enumerate(value)]
-    if isinstance(value, str) and is_duration(annotation):
-        value = _duration(value, path, faults)
-    return _leaf(value, annotation, path, faults)
-
-
-def _duration(text: str, path: JsonPath, faults: list[Fault]) -> float:
-    found = seconds(text)
-    if found is None:
-        faults.append(Fault(path, f"expected seconds, or a time such as 90s, 15m or 1h30m, got '{escaped(text)}'"))
-    return 1.0 if found is None else found
-
-
-def _leaf(value: Any, annotation: Any, path: JsonPath, faults: list[Fault]) -> Any:
-    try:
-        converted = msgspec.convert(value, annotation)
-    except msgspec.ValidationError as error:
-        fault = explained(error, annotation)
-        faults.append(Fault((*path, *fault.path), fault.message))
-        return value
-    if isinstance(converted, float) and not isfinite(converted):
-        faults.append(Fault(path, "expected a finite number"))
-    return converted
-
-
-def is_duration(annotation: Any) -> bool:
-    """Whether a type of core/settings.py counts seconds."""
-    parts = get_args(annotation) if get_origin(annotation) is not Annotated else (annotation,)
-    return any(
-        isinstance(meta, msgspec.Meta) and meta.description == SECONDS
-        for part in parts
-        if get_origin(part) is Annotated
-        for meta in get_args(part)[1:]
-    )
-
-
-def _unknown(name: str, known: tuple[str, ...]) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415 - only a wrong key needs it
-
-    nearest = get_close_matches(name[:60], known, n=1, cutoff=0.5)
-    lowered = [each for each in known if each.lower() == name.lower().replace("-", "").replace("_", "")]
-    meant = (lowered or nearest)[:1]
-    return f"unknown key; did you mean `{meant[0]}`?" if meant else f"unknown key; known: {', '.join(known)}"
-
-
-def _kind(value: Any) -> str:
-    kinds = {dict: "keys and values", list: "a list", str: "a string", bool: "true or false", int: "a number"}
-    return kinds.get(type(value), "nothing" if value is None else "a number" if isinstance(value, float) else "a date")

@@ -3,10 +3,12 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import Any
 
 import msgspec
+from msgspec.structs import FieldInfo
 
 from rulebook_ralph.core.refusal import fields_of, item_type, struct_in
 from rulebook_ralph.core.settings import Config, VerificationStep
@@ -25,6 +27,7 @@ _WORDS_WITH_MEANING = frozenset({"true", "false", "null", "yes", "no", "on", "of
 _EXAMPLES: Mapping[str, Any] = {
     "executors": {"id": "my-agent", "type": "command", "command": "my-agent"},
     "steps": {"name": "tests", "command": "make test", "kind": "test"},
+    "hooks": {"name": "changelog", "command": "make changelog-check"},
 }
 _WIDTH = 118
 
@@ -32,58 +35,79 @@ _WIDTH = 118
 def commented_config(steps: Sequence[VerificationStep]) -> str:
     """The text of a new config.yaml that says exactly what is built in, and `steps`."""
     document = schema("config")
+    page = _Page(document["$defs"], steps)
     lines: list[str] = []
-    for field in fields_of(Config):
-        described = document["properties"][field.encode_name]
-        lines += ["", *_comment(described["description"], "")]
-        section = struct_in(field.type)
-        if section is None:
-            lines.append(f"# {field.encode_name}: {_scalar(field.default)}")
-        else:
-            lines += [f"{field.encode_name}:", *_section(section, described["properties"], document["$defs"], steps)]
+    for setting in fields_of(Config):
+        described = document["properties"][setting.encode_name]
+        lines += ["", *_comment(described["description"], ""), *page.setting(setting, described, "")]
     return _HEAD + "\n".join(lines) + "\n"
 
 
-def _section(
-    section: type[msgspec.Struct],
-    described: Mapping[str, Any],
-    definitions: Mapping[str, Any],
-    steps: Sequence[VerificationStep],
-) -> Iterator[str]:
-    for field in fields_of(section):
-        name = field.encode_name
-        yield from _comment(described[name]["description"], "  ")
-        item = struct_in(item_type(field.type))
+@dataclass(slots=True)
+class _Page:
+    """The lines of each setting. A definition that several settings share is explained at the first of them."""
+
+    definitions: Mapping[str, Any]
+    steps: Sequence[VerificationStep]
+    explained: set[str] = field(default_factory=set)
+
+    def setting(self, setting: FieldInfo, described: Mapping[str, Any], indent: str) -> Iterator[str]:
+        name = setting.encode_name
+        section, item = struct_in(setting.type), struct_in(item_type(setting.type))
+        if section is not None:
+            yield f"{indent}{name}:"
+            yield from self._section(section, described, f"{indent}  ")
+            return
         if item is not None:
-            yield from _example(item, definitions[described[name]["items"]["$ref"].rpartition("/")[2]], _EXAMPLES[name])
-        if item is VerificationStep and steps:
-            yield from ("  steps:", *(line for step in steps for line in _step(step)))
+            yield from _example(item, self.definitions[_definition(described["items"])], _EXAMPLES[name], indent)
+        if item is VerificationStep and self.steps:
+            yield f"{indent}{name}:"
+            yield from (line for step in self.steps for line in _step(step))
         else:
-            yield f"  # {name}: {_scalar(field.default)}"
+            yield f"{indent}# {name}: {_scalar(_default(setting))}"
+
+    def _section(self, section: type[msgspec.Struct], described: Mapping[str, Any], indent: str) -> Iterator[str]:
+        shared = _definition(described)
+        properties = (self.definitions[shared] if shared else described)["properties"]
+        for inner in fields_of(section):
+            inner_described = properties[inner.encode_name]
+            if shared not in self.explained:
+                yield from _comment(inner_described["description"], indent)
+            yield from self.setting(inner, inner_described, indent)
+        if shared:
+            self.explained.add(shared)
 
 
-def _example(item: type[msgspec.Struct], described: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:
+def _definition(described: Mapping[str, Any]) -> str:
+    """The name of the definition that a property refers to, if it does."""
+    reference: str = described.get("$ref", "")
+    return reference.rpartition("/")[2]
+
+
+def _example(
+    item: type[msgspec.Struct], described: Mapping[str, Any], values: Mapping[str, Any], indent: str
+) -> Iterator[str]:
     """An item of a list with all its keys, each with its sentence, as a comment that no one can take for a setting."""
-    yield "  # An item, with all its keys:"
+    yield f"{indent}# An item, with all its keys:"
     dash = "- "
-    for field in fields_of(item):
-        default = None if field.required else msgspec.to_builtins(_default(field))
-        key = f"{dash}{field.encode_name}: {_scalar(values.get(field.encode_name, default))}"
-        yield f"  #     {key:<30} # {described['properties'][field.encode_name]['description']}"
+    for inner in fields_of(item):
+        default = None if inner.required else msgspec.to_builtins(_default(inner))
+        key = f"{dash}{inner.encode_name}: {_scalar(values.get(inner.encode_name, default))}"
+        yield f"{indent}#     {key:<30} # {described['properties'][inner.encode_name]['description']}"
         dash = "  "
 
 
 def _step(step: VerificationStep) -> Iterator[str]:
     dash = "- "
-    for field in fields_of(VerificationStep):
-        value = getattr(step, field.name)
-        if field.required or value != _default(field):
-            yield f"    {dash}{field.encode_name}: {_scalar(msgspec.to_builtins(value))}"
+    for inner in fields_of(VerificationStep):
+        value = getattr(step, inner.name)
+        if inner.required or value != _default(inner):
+            yield f"    {dash}{inner.encode_name}: {_scalar(msgspec.to_builtins(value))}"
             dash = "  "
 
 
-def _default(field: msgspec.structs.FieldInfo) -> Any:
-    return field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+def _default(setting: FieldInfo) -> Any:
+    return setting.default if setting.default is not msgspec.NODEFAULT else setting.default_factory()
 
 
 def _comment(text: str, indent: str) -> Iterator[str]:

@@ -22,6 +22,7 @@ _MOST_TASKS = 30
 _NARROW_TABLE = 70
 _MARKS = {
     "completed": ("✔", "green"),
+    "verified": ("✔", "cyan"),
     "retry": ("✘", "yellow"),
     "blocked": ("■", "red"),
     "interrupted": ("■", "yellow"),

@@ -9,6 +9,7 @@ from rulebook_ralph.core.printable import clipped, printable
 
 OUTCOMES = {
     "completed": "completed",
+    "verified": "stage verified",
     "retry": "not done, trying again",
     "blocked": "blocked",
     "interrupted": "interrupted",

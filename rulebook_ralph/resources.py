@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-SCHEMAS = ("prd", "iteration", "config", "report", "review")
+SCHEMAS = ("prd", "iteration", "config", "report", "review", "judgement")
 
 
 def schema(name: str) -> dict[str, Any]:

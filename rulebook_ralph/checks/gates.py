@@ -4,18 +4,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from threading import Event
 
-from rulebook_ralph import supervisor
+from msgspec.structs import replace
+
+from rulebook_ralph.checks import external
+from rulebook_ralph.checks.shell import SHELL, Cancelled, ResultCache, Surroundings
+from rulebook_ralph.core.criteria import External
 from rulebook_ralph.core.evidence import CheckResult
 from rulebook_ralph.core.settings import VerificationStep
-from rulebook_ralph.core.streams import HeadTail
 
-SHELL = "/bin/sh"
-_HEAD = 16 * 1024
-_TAIL = 48 * 1024
-
-
-class Cancelled(Exception):  # noqa: N818 - an order, not an error
-    """The run was told to end while a gate ran: the gate said nothing."""
+__all__ = ["SHELL", "Cancelled", "run_step", "run_steps"]
 
 
 def run_steps(
@@ -29,14 +26,18 @@ def run_steps(
     ended: Callable[[CheckResult], None],
     excused: Collection[str] = (),
     to_the_end: bool = False,
+    tree: str = "",
+    cache: ResultCache | None = None,
 ) -> tuple[CheckResult, ...]:
     """The results of the steps that were run, in order. After a required failure the rest is left out, unless that step
-    is `excused`, or `to_the_end`. `clean` takes secrets out of output. Raises Cancelled.
+    is `excused`, or `to_the_end`. `clean` takes secrets out of output. What commands do to `tree`, the object id of
+    what stands at `root`, is remembered in `cache`. Raises Cancelled.
     """
+    around = Surroundings(root, environment, clean, cancelled, tree, cache)
     results: list[CheckResult] = []
     for step in steps:
         started(step)
-        result = run_step(step, root=root, environment=environment, clean=clean, cancelled=cancelled)
+        result = run_step(step, around)
         results.append(result)
         ended(result)
         if step.required and not result.passed and step.name not in excused and not to_the_end:
@@ -44,49 +45,10 @@ def run_steps(
     return tuple(results)
 
 
-def run_step(
-    step: VerificationStep,
-    *,
-    root: Path,
-    environment: Mapping[str, str],
-    clean: Callable[[str], str],
-    cancelled: Event,
-) -> CheckResult:
+def run_step(step: VerificationStep, around: Surroundings) -> CheckResult:
     """One gate. A missing folder, a command that cannot start or a timeout is a failed check with a reason."""
-    output = HeadTail(head=_HEAD, tail=_TAIL)
-    ended = supervisor.run(
-        supervisor.Command(
-            argv=(SHELL, "-c", step.command),
-            cwd=root / step.working_dir,
-            environment={**environment, **step.env},
-            merge_stderr=True,
-        ),
-        limits=supervisor.Limits(wall_time=step.timeout),
-        on_output=output.feed,
-        cancelled=cancelled,
-    )
-    if ended.killed_by == "interrupted":
-        raise Cancelled
-    return CheckResult(
-        step=step.name,
-        kind=step.kind,
-        command=step.command,
-        passed=ended.exit_code == 0 and ended.killed_by is None,
-        required=step.required,
-        exit_code=ended.exit_code if ended.killed_by is None else None,
-        reason=_reason(ended, step),
-        output=clean(output.text()),
-        duration_ms=ended.duration_ms,
-    )
-
-
-def _reason(ended: supervisor.Ended, step: VerificationStep) -> str:
-    if ended.failure is not None:
-        return f"could not start: {ended.failure.message}"
-    if ended.killed_by is not None:
-        return f"did not end within {step.timeout:g} s"
-    if ended.exit_code == 0:
-        return ""
-    if ended.exit_code is not None and ended.exit_code < 0:
-        return f"ended by signal {-ended.exit_code}"
-    return f"exit code {ended.exit_code}"
+    command = External(command=step.command, timeout=step.timeout, working_dir=step.working_dir)
+    if step.env:
+        around = around.with_environment({**around.environment, **step.env})
+    result = external.check(command, around, step=step.name)
+    return replace(result, method="gate", kind=step.kind, required=step.required)

@@ -10,16 +10,32 @@ from rulebook_ralph import config
 from rulebook_ralph.app import App
 from rulebook_ralph.commands.projects import open_root
 from rulebook_ralph.console import Console
+from rulebook_ralph.core.enumeration import counted, some
 from rulebook_ralph.core.identifiers import problem_with_id
 from rulebook_ralph.core.model import PRD_VERSION, Prd
+from rulebook_ralph.core.requirements import tasks_without_criteria
 from rulebook_ralph.core.settings import VerificationStep
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop.project import refuse_second_state
-from rulebook_ralph.sources import gates, rulebook
-from rulebook_ralph.sources.merge import Merge, merge
+from rulebook_ralph.sources import completion_yaml, gates, rulebook
+from rulebook_ralph.sources.completion_yaml import RefusedTasksError
+from rulebook_ralph.sources.merge import Difference, Merge, merge
 from rulebook_ralph.sources.source import SourceReading
 from rulebook_ralph.state import codec, disk, lock, progress, store
 from rulebook_ralph.state.store import StateFolder
+
+MOST_PROBLEMS = 50
+"""Problems of task files that are shown besides the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """What is to be read: paths of rulebook tasks, files of tasks in YAML. `strict` refuses tasks without criteria."""
+
+    paths: tuple[Path, ...] = ()
+    files: tuple[Path, ...] = ()
+    project: str | None = None
+    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +51,31 @@ class Result:
 
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH…]")
+@click.option(
+    "--from",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE.yaml",
+    help="Read tasks with completion criteria from a YAML file. May be given several times.",
+)
+@click.option("--strict", is_flag=True, help="Refuse tasks that do not say themselves what completes them.")
 @click.option("--project", metavar="NAME", help="The project's name (default: the folder's).")
 @click.option("--json", is_flag=True, help="Print one JSON object; the rest goes to stderr.")
 @click.pass_obj
-def command(app: App, paths: tuple[Path, ...], *, project: str | None, json: bool) -> int:
-    """Turn rulebook tasks into .rulebook-ralph/prd.json, progress.txt and a commented config.yaml.
+def command(
+    app: App, paths: tuple[Path, ...], *, files: tuple[Path, ...], strict: bool, project: str | None, json: bool
+) -> int:
+    """Turn tasks into .rulebook-ralph/prd.json, progress.txt and a commented config.yaml.
 
-    Each PATH is a project, a tasks folder or a task folder; without one, the project's own tasks are read.
-    Again on the same project it adds what is new and resets nothing.
+    Each PATH is a project, a tasks folder or a task folder of a rulebook; without one, and without --from, the
+    project's own tasks are read. Again on the same project it adds what is new and resets nothing.
     """
-    folder, result = make(app, paths, project=project)
+    try:
+        folder, result = make(app, Import(paths, files, project, strict))
+    except RefusedTasksError as error:
+        _tell_further(app, error)
+        raise
     with app.console(json=json) as console:
         if json:
             console.json({"success": True, "taskCount": len(result.prd.tasks), "prdPath": str(folder.prd)})
@@ -53,30 +84,27 @@ def command(app: App, paths: tuple[Path, ...], *, project: str | None, json: boo
     return 0
 
 
-def make(app: App, paths: tuple[Path, ...] = (), *, project: str | None = None) -> tuple[StateFolder, Result]:
+def make(app: App, wanted: Import | None = None) -> tuple[StateFolder, Result]:
     """Make or complete the state folder of the project around `app.cwd`. Raises RalphError; then nothing changed."""
     root, repository = open_root(app)
     folder = StateFolder(root)
     refuse_second_state(repository, folder)
     with lock.held(repository.lock_file, since=app.clock.iso(), command="init"):
-        return folder, _init(app, folder, tuple(app.cwd / path for path in paths), project)
+        return folder, _init(app, folder, wanted or Import())
 
 
-def _init(app: App, folder: StateFolder, paths: tuple[Path, ...], project: str | None) -> Result:
+def _init(app: App, folder: StateFolder, wanted: Import) -> Result:
     before = store.read_prd(folder) if folder.prd.exists() else None
-    known = [task.id for task in before.tasks] if before else []
-    places = paths or _default_place(folder.root, has_state=before is not None)
-    reading = rulebook.read_all(places, root=folder.root, known_ids=known) if places else SourceReading()
-    if places and not reading.tasks and before is None:
-        problems = "; ".join(problem.told(folder.root) for problem in reading.problems[:3])
-        raise RalphError(f"no task could be read from {places[0]}" + (f": {problems}" if problems else ""))
+    reading = _read(app, folder, wanted, before)
     now = app.clock.iso()
     prd = before or Prd(
-        version=PRD_VERSION, project=_project_name(project, folder.root), created_at=now, updated_at=now
+        version=PRD_VERSION, project=_project_name(wanted.project, folder.root), created_at=now, updated_at=now
     )
     merged = merge(prd, reading.tasks, folders=reading.folders, refused=reading.refused)
     merged_prd = merged.prd
     codec.decode_prd(codec.encode_prd(merged_prd), name=str(folder.prd))
+    if wanted.strict:
+        _refuse_without_criteria(merged_prd)
     found = gates.discover(folder.root) if not folder.config.exists() else None
     disk.make_folder(folder.history)
     if before is None or merged.added:
@@ -95,13 +123,56 @@ def _init(app: App, folder: StateFolder, paths: tuple[Path, ...], project: str |
     )
 
 
+def _read(app: App, folder: StateFolder, wanted: Import, before: Prd | None) -> SourceReading:
+    """What the rulebook and the YAML files say, as one."""
+    known = [task.id for task in before.tasks] if before else []
+    places = tuple(app.cwd / path for path in wanted.paths)
+    if not places and not wanted.files:
+        places = _default_place(folder.root, has_state=before is not None)
+    for place in places:
+        if place.suffix in completion_yaml.SUFFIXES and place.is_file():
+            raise RalphError(f"{place} is no task folder; a file of tasks is read with: ralph init --from {place}")
+    reading = rulebook.read_all(places, root=folder.root, known_ids=known) if places else SourceReading()
+    if places and not reading.tasks and before is None and not wanted.files:
+        problems = "; ".join(problem.told(folder.root) for problem in reading.problems[:3])
+        raise RalphError(f"no task could be read from {places[0]}" + (f": {problems}" if problems else ""))
+    if not wanted.files:
+        return reading
+    files = [app.cwd / path for path in wanted.files]
+    further = completion_yaml.read_all(
+        files, root=folder.root, known_ids=[*known, *(task.id for task in reading.tasks)]
+    )
+    return SourceReading(
+        tasks=(*reading.tasks, *further.tasks),
+        problems=(*reading.problems, *further.problems),
+        folders=(*reading.folders, *further.folders),
+        refused=reading.refused,
+    )
+
+
+def _refuse_without_criteria(prd: Prd) -> None:
+    if without := [task.id for task in tasks_without_criteria(prd)]:
+        raise RalphError(
+            f"{counted(len(without), 'task')} without criteria: {some(without, 20)}; each needs an outcome and"
+            " acceptanceCriteria, or completion for a stage (or leave out --strict)"
+        )
+
+
+def _tell_further(app: App, error: RefusedTasksError) -> None:
+    """The problems after the first, which is told as the reason of the end."""
+    with app.console() as console:
+        for problem in error.problems[1 : MOST_PROBLEMS + 1]:
+            console.error(str(problem))
+
+
 def _default_place(root: Path, *, has_state: bool) -> tuple[Path, ...]:
     if rulebook.find(root) is not None:
         return (root,)
     if has_state:
         return ()
     raise RalphError(
-        f"{root} has neither rulebook/tasks/ nor .rulebook/tasks/; name the folder of the tasks: ralph init PATH"
+        f"{root} has neither rulebook/tasks/ nor .rulebook/tasks/; name the folder of the tasks (ralph init PATH) or a"
+        " file of tasks (ralph init --from FILE.yaml)"
     )
 
 
@@ -125,10 +196,12 @@ def _tell(console: Console, result: Result, folder: StateFolder) -> None:
     for text in (*result.merged.problems, *result.gate_problems):
         console.error(text)
     if result.merged.vanished:
-        console.line(f"no longer in the task folder, kept: {', '.join(result.merged.vanished)}")
+        console.line(f"no longer in the source, kept: {', '.join(result.merged.vanished)}")
     for difference in result.merged.differs:
-        missing = len(difference.missing)
-        console.line(f"{difference.task_id}: its folder lists {missing} more criteria; prd.json is kept as it is")
+        console.line(_told(difference))
+    if bare := [task.id for task in tasks_without_criteria(prd)]:
+        have = f"{counted(len(bare), 'task')} {'has' if len(bare) == 1 else 'have'}"
+        console.line(f"{have} no acceptance criteria: {some(bare)}; the gates and the promise decide")
     if result.steps is None:
         console.line(f"{folder.config}: kept as it is")
     elif result.steps:
@@ -140,3 +213,10 @@ def _tell(console: Console, result: Result, folder: StateFolder) -> None:
     console.line("")
     console.line("Agents run with full permissions by default, in this repository, without asking; tools.executors[]")
     console.line("in config.yaml restricts them (permissions: edit). Next: ralph run --dry-run, then: ralph run")
+
+
+def _told(difference: Difference) -> str:
+    more = [f"lists {len(difference.missing)} more criteria"] if difference.missing else []
+    if difference.stages:
+        more.append(f"has other criteria for {', '.join(difference.stages)}")
+    return f"{difference.task_id}: its source {' and '.join(more)}; prd.json is kept as it is"

@@ -1,22 +1,17 @@
 """`ralph run`: work on the tasks until all is proven done or a stated limit ends it."""
 
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import FrameType
 
 import click
 
-from rulebook_ralph.agents import registry
-from rulebook_ralph.agents.agent import AgentSettings
 from rulebook_ralph.app import App
-from rulebook_ralph.cancellation import Cancellation
 from rulebook_ralph.commands.durations import Duration
+from rulebook_ralph.commands.interrupting import interruptible
 from rulebook_ralph.commands.projects import bring_back_state, end_orphans, open_project, open_root
 from rulebook_ralph.core import events
-from rulebook_ralph.core.settings import Config
 from rulebook_ralph.loop import rehearsal, summary
+from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.manager import Manager
 from rulebook_ralph.loop.options import RunOptions
 from rulebook_ralph.state import lock
@@ -89,7 +84,7 @@ def start(app: App, asked: Asked, *, command: str) -> int:
     with app.console(quiet=asked.quiet, json=asked.json) as console:
         if asked.dry_run:
             project = open_project(app, overrides=_overrides(asked))
-            registry.create(agent_settings(project.config), project.environment)
+            Crew(project.config, project.environment).member(project.config.defaults.executor)
             plan = rehearsal.rehearse(project, options)
             if asked.json:
                 console.json(rehearsal.as_json(plan))
@@ -113,13 +108,10 @@ def _run(app: App, asked: Asked, options: RunOptions, report: Callable[[events.E
             end_orphans(died, report)
         bring_back_state(app, report, command=options.command)
         project = open_project(app, overrides=_overrides(asked))
-        settings = agent_settings(project.config)
-        environment = {**project.environment, **settings.env}
         return Manager(
             project,
-            registry.create(settings, environment),
+            Crew(project.config, project.environment),
             options,
-            agent_environment=environment,
             report=report,
             clock=app.clock,
             cancelled=cancelled,
@@ -129,42 +121,3 @@ def _run(app: App, asked: Asked, options: RunOptions, report: Callable[[events.E
 def _overrides(asked: Asked) -> dict[str, object]:
     limits = {"maxRunWallTime": asked.max_wall_time, "maxIterations": asked.max_iterations}
     return {"limits": limits, "defaults": {"executor": asked.agent}}
-
-
-@contextmanager
-def interruptible() -> Iterator[Cancellation]:
-    """^C (or SIGTERM, or a closed terminal) once asks to end after cleaning up; twice ends at once."""
-    cancelled = Cancellation()
-
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        if cancelled.is_set():
-            raise KeyboardInterrupt
-        cancelled.set()
-
-    orders = [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup wants to outlive the terminal
-        orders.append(signal.SIGHUP)
-    before = {number: signal.signal(number, handle) for number in orders}
-    try:
-        yield cancelled
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def agent_settings(config: Config) -> AgentSettings:
-    """The configured executor of that id, else the built-in agent of that name."""
-    wanted = config.defaults.executor
-    for executor in config.tools.executors:
-        if executor.id == wanted:
-            return AgentSettings(
-                id=executor.id,
-                type=executor.type,
-                command=executor.command,
-                args=executor.args,
-                env=executor.env,
-                model=executor.model,
-                permissions=executor.permissions,
-                prompt_via=executor.prompt_via,
-            )
-    return AgentSettings(id=wanted, type=wanted)

@@ -69,11 +69,11 @@ class GateEnded:
 
 @dataclass(frozen=True, slots=True)
 class IterationSettled:
-    """How an iteration ended, and the run's sums so far."""
+    """How an iteration ended, and the run's sums so far. `verified`: a stage holds, the task goes on with the next."""
 
     iteration_number: int
     task_id: str
-    outcome: Literal["completed", "retry", "blocked", "interrupted", "limited"]
+    outcome: Literal["completed", "verified", "retry", "blocked", "interrupted", "limited"]
     reason: str
     commit: str | None
     files_changed: int

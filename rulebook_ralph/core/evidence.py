@@ -100,13 +100,25 @@ class ParsedIteration(Value, frozen=True, kw_only=True):
     context_loss: bool = False
 
 
+class Finding(Value, frozen=True, kw_only=True):
+    """What a model says of one criterion, with the place that shows it."""
+
+    criterion: str
+    met: bool
+    reason: str = ""
+    file: str = ""
+    line: int | None = None
+
+
 class CheckResult(Value, frozen=True, kw_only=True):
     """One verification that Ralph ran itself. `exit_code` is None where the command did not end by itself.
 
-    `output` is the telling part of stdout and stderr, capped and redacted.
+    `output` is the telling part of stdout and stderr, capped and redacted. A part of a multi-stage verification has
+    its path as its step: `qa/all_tests`. `command` is empty where none was run.
     """
 
     step: str
+    method: Literal["gate", "string_match", "external", "semantic", "multi_stage", "hook", "integrity"] = "gate"
     kind: Literal["test", "lint", "typecheck", "build", "other"] = "other"
     command: str
     passed: bool
@@ -115,6 +127,22 @@ class CheckResult(Value, frozen=True, kw_only=True):
     reason: str = ""
     output: str = ""
     duration_ms: int = 0
+    findings: tuple[Finding, ...] = ()
+
+
+class Verified(Value, frozen=True, kw_only=True):
+    """What a stage's criteria said: whether they hold, why not, and every check that was run for it.
+
+    `feedback` is what the agent needs in order to mend it. `proven`: something that Ralph ran passed, not the promise
+    alone. `warnings` are optional parts that failed, and what went wrong on Ralph's side.
+    """
+
+    passed: bool
+    reason: str = ""
+    feedback: str = ""
+    results: tuple[CheckResult, ...] = ()
+    warnings: tuple[str, ...] = ()
+    proven: bool = False
 
 
 Action = Literal["complete", "continue", "stop", "skip"]
@@ -144,6 +172,8 @@ class Verdict(Value, frozen=True, kw_only=True):
     counts: bool = True
 
 
+SKIP = Verdict(action="skip")
+
 CompletionStatus = Literal["completed", "failed", "blocked", "interrupted", "limited", "cancelled"]
 Phase = Literal["executing", "judged", "settled"]
 
@@ -171,6 +201,10 @@ class Iteration(Value, frozen=True, kw_only=True):
     quality_metrics: dict[str, bool] = {}
     checks: tuple[CheckResult, ...] = ()
     red_on_base: tuple[str, ...] = ()
+    tests_on_base: dict[str, int] = {}
+    failure: str = ""
+    repeats: int = 0
+    restarted: bool = False
     files_changed: tuple[str, ...] = ()
     parsed: ParsedIteration | None = None
     context_loss: bool = False

@@ -72,6 +72,10 @@ class Task(Value, frozen=True, kw_only=True):
     outcome: str = ""
     relevant_files: tuple[str, ...] = ()
     markers: tuple[str, ...] = ()
+    completion: dict[str, Json] = {}
+    """Stage -> criteria, as a person wrote them; read by core/criteria.py."""
+    overrides: Json = {}
+    """Read by core/criteria.py."""
     notes: str = ""
     source: str = ""
     metadata: Json = {}

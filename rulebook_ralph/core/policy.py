@@ -1,32 +1,13 @@
 """What follows from a verdict, and when a run ends: limits, statuses, rollbacks. Pure functions on values."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from rulebook_ralph.core.evidence import CompletionStatus, StopReason, Verdict
 from rulebook_ralph.core.lifecycle import Trigger
-from rulebook_ralph.core.model import Stage, Task
-from rulebook_ralph.core.settings import Config, Limits
-
-ROLE_MAX_ITERATIONS: dict[Stage, int] = {"coder": 15, "reviewer": 5, "tester": 10, "qa": 5}
-ROLE_PROMISE: dict[Stage, str] = {
-    "coder": "IMPLEMENTATION_COMPLETE",
-    "reviewer": "REVIEW_PASSED",
-    "tester": "TESTS_PASSED",
-    "qa": "QA_PASSED",
-}
-"""Defaults by role (spec completion-criteria, Per-Agent Defaults)."""
-
-
-def max_attempts(config: Config, stage: Stage) -> int:
-    """How many attempts a stage has: the configured default, else the role's."""
-    return config.defaults.max_iterations or ROLE_MAX_ITERATIONS[stage]
-
-
-def attempts_left(config: Config, task: Task, stage: Stage) -> int:
-    """Attempts that remain before the task is blocked; a blocked task that is reopened starts anew."""
-    used = 0 if task.status == "blocked" else task.attempts.get(stage, 0)
-    return max(0, max_attempts(config, stage) - used)
+from rulebook_ralph.core.model import Stage
+from rulebook_ralph.core.settings import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +40,48 @@ def limit_reached(limits: Limits, tally: RunTally, *, max_iterations: int) -> St
     return None
 
 
+SAME_FAILURES = 3
+"""So many same failures in a row mean that an attempt is stuck: it starts again from the base, once."""
+
+_OWN_FAULT = ("agent", "integrity", "contradictions")
+"""Hooks whose failure is a later stage's own: that stage is tried again, the task is not sent back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a task stands when an attempt at it is settled.
+
+    `allowed` and `used` are attempts by stage, without the present one. `time_left` is the task's, in seconds.
+    `repeats` counts the same failure in a row, the present one included; `restarted`: it was stuck once before.
+    """
+
+    stage: Stage
+    stages: tuple[Stage, ...]
+    attempt: int
+    allowed: Mapping[Stage, int]
+    used: Mapping[str, int]
+    time_left: float
+    repeats: int = 1
+    restarted: bool = False
+
+    @property
+    def next_stage(self) -> Stage | None:
+        """The stage after the present one."""
+        later = self.stages[self.stages.index(self.stage) + 1 :] if self.stage in self.stages else ()
+        return later[0] if later else None
+
+    @property
+    def is_later(self) -> bool:
+        """Whether a stage before the present one was verified already."""
+        return self.stage in self.stages[1:]
+
+
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What settling does: the lifecycle's trigger, what is recorded, whether the tree goes back to the base."""
+    """What settling does: the lifecycle's trigger, what is recorded, whether the tree goes back to the base.
+
+    `next_stage` is where the task goes on, None for the same stage.
+    """
 
     trigger: Trigger
     completion_status: CompletionStatus
@@ -70,29 +90,103 @@ class Settlement:
     counts: bool
     blocked_reason: str | None = None
     stop: Stop | None = None
+    stop_reason: StopReason | None = None
+    next_stage: Stage | None = None
+    restarted: bool = False
 
 
-def settle(
-    verdict: Verdict,
-    *,
-    feedback: str,
-    attempt: int,
-    attempts_allowed: int,
-    time_left: float,
-    rollback: Literal["keep", "reset"],
-) -> Settlement:
-    """What follows from a verdict at this attempt of a task. `time_left` is the task's, in seconds."""
+def settle(verdict: Verdict, standing: Standing, *, feedback: str, rollback: Literal["keep", "reset"]) -> Settlement:
+    """What follows from a verdict on an attempt."""
     if verdict.action == "complete":
-        return Settlement("complete", "completed", "", rollback=False, counts=True)
+        return _verified(standing, feedback)
     if verdict.action == "stop":
-        return _stopped(verdict, feedback)
-    if verdict.counts and attempt >= attempts_allowed:
-        reason = f"{attempts_allowed} of {attempts_allowed} attempts used; the last one: {verdict.reason}"
-        return Settlement("block", "blocked", feedback, rollback=True, counts=True, blocked_reason=reason)
-    if time_left <= 0:
+        return _stopped(verdict, feedback, standing)
+    return (
+        _used_up(verdict, standing, feedback)
+        or _stuck(verdict, standing, feedback)
+        or _sent_back(verdict, standing, feedback, rollback)
+        or Settlement(
+            "retry",
+            "failed",
+            feedback,
+            rollback=rollback == "reset",
+            counts=verdict.counts,
+            restarted=standing.restarted,
+        )
+    )
+
+
+def _verified(standing: Standing, feedback: str) -> Settlement:
+    following = standing.next_stage
+    if following is None:
+        return Settlement("complete", "completed", "", rollback=False, counts=True, stop_reason="complete")
+    return Settlement(
+        "advance",
+        "completed",
+        feedback,
+        rollback=False,
+        counts=True,
+        next_stage=following,
+        restarted=standing.restarted,
+    )
+
+
+def _used_up(verdict: Verdict, standing: Standing, feedback: str) -> Settlement | None:
+    """Blocked, where the stage's attempts or the task's time are used up."""
+    allowed = standing.allowed[standing.stage]
+    if verdict.counts and standing.attempt >= allowed:
+        reason = f"{allowed} of {allowed} attempts used; the last one: {verdict.reason}"
+        return _blocked(reason, "max-iterations", feedback, counts=True)
+    if standing.time_left <= 0:
         reason = f"its time is used up (limits.maxWallTime); the last attempt: {verdict.reason}"
-        return Settlement("block", "blocked", feedback, rollback=True, counts=verdict.counts, blocked_reason=reason)
-    return Settlement("retry", "failed", feedback, rollback=rollback == "reset", counts=verdict.counts)
+        return _blocked(reason, "max-wall-time", feedback, counts=verdict.counts)
+    return None
+
+
+def _stuck(verdict: Verdict, standing: Standing, feedback: str) -> Settlement | None:
+    """The same failure again and again: once from the base anew, then blocked."""
+    if not verdict.counts or standing.repeats < SAME_FAILURES:
+        return None
+    if standing.restarted:
+        return _blocked(f"stuck, also after starting again from the base: {verdict.reason}", "stuck", feedback)
+    told = (
+        f"{standing.repeats} attempts in a row ended the same way, so the tree was put back to the base commit. Do not "
+        "repeat what was tried: read the failure below again, question what you took for granted, and go about it in "
+        f"another way. If it cannot be done, say that you are blocked and why.\n\n{feedback}"
+    )
+    first = standing.stages[0] if standing.is_later else None
+    trigger: Trigger = "send_back" if first else "retry"
+    return Settlement(trigger, "failed", told, rollback=True, counts=True, next_stage=first, restarted=True)
+
+
+def _sent_back(
+    verdict: Verdict, standing: Standing, feedback: str, rollback: Literal["keep", "reset"]
+) -> Settlement | None:
+    """A later stage that fails sends the task back to the first one with its findings."""
+    if not standing.is_later or not verdict.counts or verdict.hook in _OWN_FAULT:
+        return None
+    first = standing.stages[0]
+    if standing.used.get(first, 0) >= standing.allowed[first]:
+        allowed = standing.allowed[first]
+        reason = (
+            f"{standing.stage} sent it back, but {allowed} of {allowed} attempts of {first} are used: {verdict.reason}"
+        )
+        return _blocked(reason, "max-iterations", feedback, counts=True)
+    return Settlement(
+        "send_back",
+        "failed",
+        f"The {standing.stage} stage sent the task back to you: {verdict.reason}\n\n{feedback}",
+        rollback=rollback == "reset",
+        counts=True,
+        next_stage=first,
+        restarted=standing.restarted,
+    )
+
+
+def _blocked(reason: str, stop_reason: StopReason, feedback: str, *, counts: bool = True) -> Settlement:
+    return Settlement(
+        "block", "blocked", feedback, rollback=True, counts=counts, blocked_reason=reason, stop_reason=stop_reason
+    )
 
 
 def branch_moved(branch: str) -> Settlement:
@@ -101,15 +195,26 @@ def branch_moved(branch: str) -> Settlement:
     return Settlement("retry", "failed", reason, rollback=False, counts=False)
 
 
-def _stopped(verdict: Verdict, feedback: str) -> Settlement:
+def _stopped(verdict: Verdict, feedback: str, standing: Standing) -> Settlement:
     reason = verdict.stop_reason or "error"
     stop = Stop(reason, verdict.reason)
     if reason == "blocked":
-        return Settlement(
-            "block", "blocked", feedback, rollback=True, counts=verdict.counts, blocked_reason=verdict.reason
-        )
+        return _blocked(verdict.reason, "blocked", feedback, counts=verdict.counts)
     if reason in ("interrupted", "cancelled", "paused"):
         status: CompletionStatus = "cancelled" if reason == "cancelled" else "interrupted"
-        return Settlement("interrupt", status, feedback, rollback=False, counts=False, stop=stop)
+        return _ended(status, stop, feedback, standing, counts=False)
     status = "limited" if reason in ("rate-limited", "max-cost", "max-wall-time") else "failed"
-    return Settlement("interrupt", status, feedback, rollback=False, counts=verdict.counts, stop=stop)
+    return _ended(status, stop, feedback, standing, counts=verdict.counts)
+
+
+def _ended(status: CompletionStatus, stop: Stop, feedback: str, standing: Standing, *, counts: bool) -> Settlement:
+    return Settlement(
+        "interrupt",
+        status,
+        feedback,
+        rollback=False,
+        counts=counts,
+        stop=stop,
+        stop_reason=stop.stop_reason,
+        restarted=standing.restarted,
+    )

@@ -1,7 +1,8 @@
-"""What must hold in a PRD beyond the types of its fields: ids, dependencies, priorities. Linear in its size."""
+"""What must hold in a PRD beyond the types of its fields: ids, dependencies, priorities, criteria. In linear time."""
 
 from collections.abc import Iterator
 
+from rulebook_ralph.core.criteria import completion_faults, override_faults
 from rulebook_ralph.core.identifiers import problem_with_id
 from rulebook_ralph.core.model import Prd, Task
 from rulebook_ralph.core.problem import Fault, JsonPath, escaped
@@ -44,6 +45,10 @@ def _task_faults(tasks: tuple[Task, ...]) -> Iterator[Fault]:
                 yield Fault(("tasks", index, "dependencies", place), f"task {_quoted(task.id)} depends on itself")
             elif dependency not in known:
                 unknown.append((("tasks", index, "dependencies", place), dependency))
+        if task.completion:
+            yield from completion_faults(task.completion, ("tasks", index, "completion"))
+        if task.overrides:
+            yield from override_faults(task.overrides, ("tasks", index, "overrides"))
     if unknown:
         other_case = {task.id.casefold(): task.id for task in tasks}
         for path, dependency in unknown:

@@ -101,3 +101,8 @@ def _columns(character: str) -> int:
     if unicodedata.category(character) in {"Mn", "Me", "Cf"}:
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def capital(text: str) -> str:
+    """The text with its first letter as a capital, for the start of a sentence."""
+    return text[:1].upper() + text[1:]

@@ -2,6 +2,7 @@
 
 import re
 import types
+from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
@@ -35,6 +36,7 @@ def explained(error: msgspec.ValidationError, expected: Any) -> Fault:
     return Fault(path, _sentence(reason, _type_at(expected, path))[:LONGEST_MESSAGE])
 
 
+@cache
 def fields_of(struct: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
     """The fields of a struct, their types resolved."""
     return msgspec.structs.fields(struct)

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-SECONDS = "seconds"
-"""Marks the durations: a config file may also write them as `90s`, `15m` or `1h30m`."""
+from rulebook_ralph.core.model import Stage
+from rulebook_ralph.core.struct_reading import SECONDS
 
 PositiveInt = Annotated[int, msgspec.Meta(ge=1)]
 PositiveSeconds = Annotated[float, msgspec.Meta(gt=0, description=SECONDS)]
@@ -76,6 +76,108 @@ class Limits(Settings, frozen=True, kw_only=True):
     prompt_tokens: Annotated[int, msgspec.Meta(ge=2000)] = 50_000
 
 
+class StopCriteria(Settings, frozen=True, kw_only=True):
+    """What a stage must show besides (spec completion-hooks, Stop Criteria). Regular expressions search the final
+    message: `success_regex` stands for the promise, the first group of `blocked_regex` is the reason.
+    """
+
+    require_promise: bool = True
+    require_passing_tests: bool = False
+    require_lint: bool = False
+    require_type_check: bool = False
+    require_no_errors: bool = False
+    success_regex: str = ""
+    blocked_regex: str = ""
+
+
+class Hook(Settings, frozen=True, kw_only=True):
+    """A completion hook of the user's own: a shell command, or a plug-in from the entry points."""
+
+    name: str
+    command: str = ""
+    plugin: str = ""
+    priority: int = 30
+    required: bool = False
+    timeout: PositiveSeconds = 30
+    env: dict[str, str] = {}
+
+
+CONTRADICTIONS = (
+    "requires manual",
+    "require manual",
+    "needs manual",
+    "manual intervention",
+    "manual step",
+    "could not complete",
+    "couldn't complete",
+    "unable to complete",
+    "not able to complete",
+    "could not finish",
+    "did not finish",
+    "needs human",
+    "requires human",
+    "human intervention",
+    "left as an exercise",
+    "not yet implemented",
+    "remains to be done",
+    "still failing",
+    "still fails",
+)
+
+
+class Integrity(Settings, frozen=True, kw_only=True):
+    """What an attempt may not do to the checks that judge it. `allow` are globs of files that it may change all the
+    same; `contradictions` are texts that, beside a claim of completion, deny it.
+    """
+
+    enabled: bool = True
+    allow: tuple[str, ...] = ()
+    contradictions: tuple[str, ...] = CONTRADICTIONS
+
+
+class Judge(Settings, frozen=True, kw_only=True):
+    """The model that judges semantic criteria. `executor` is `anthropic` or the id of an agent; empty means anthropic
+    where its key is in the environment, else the default executor.
+    """
+
+    executor: str = ""
+    model: str = "haiku"
+    timeout: PositiveSeconds = 180
+
+
+class Role(Settings, frozen=True, kw_only=True):
+    """How one stage is worked on. Not `enabled`: in a single pass, without further attempts."""
+
+    enabled: bool = True
+    executor: str = ""
+    max_iterations: PositiveInt | None = None
+
+
+class Roles(Settings, frozen=True, kw_only=True):
+    coder: Role = Role()
+    reviewer: Role = Role()
+    tester: Role = Role()
+    qa: Role = Role()
+
+
+class Ralph(Settings, frozen=True, kw_only=True):
+    """The loop itself (spec completion-criteria, Configuration Reference)."""
+
+    enabled: bool = True
+    default_max_iterations: PositiveInt | None = None
+    default_verification: Literal["string_match", "semantic"] = "string_match"
+    agents: Roles = Roles()
+
+
+class Overrides(Settings, frozen=True, kw_only=True):
+    """What a task says of its own (`overrides` in prd.json); whatever is left out is the project's."""
+
+    executor: str = ""
+    rules: tuple[str, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    stop_criteria: StopCriteria = StopCriteria()
+
+
 class Git(Settings, frozen=True, kw_only=True):
     rollback: Literal["keep", "reset"] = "keep"
     state_commit: Literal["separate", "none"] = "separate"
@@ -88,5 +190,12 @@ class Config(Settings, frozen=True, kw_only=True):
     defaults: Defaults = Defaults()
     rules: tuple[str, ...] = ()
     verification: Verification = Verification()
+    stages: tuple[Stage, ...] = ("coder",)
+    stop_criteria: StopCriteria = StopCriteria()
+    hooks: tuple[Hook, ...] = ()
+    protect: tuple[str, ...] = ()
+    integrity: Integrity = Integrity()
+    judge: Judge = Judge()
+    ralph: Ralph = Ralph()
     limits: Limits = Limits()
     git: Git = Git()

@@ -34,6 +34,7 @@ def settled(prd: Prd, iteration: Iteration, settlement: Settlement, *, at: str) 
     changed = replace(
         task,
         status=advance("in_iteration", settlement.trigger),
+        stage=settlement.next_stage or iteration.stage,
         attempts=attempts,
         settled_iteration=number,
         completed_at=at if completes else None,
@@ -62,6 +63,7 @@ def _edited(ours: Task, theirs: Task) -> Task:
         return replace(merged, status=ours.status)
     return replace(
         merged,
+        stage=None,
         attempts={},
         blocked_reason=ours.blocked_reason if theirs.status == "blocked" else None,
         completed_at=ours.completed_at if theirs.status == "completed" else None,

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 
 import jinja2
 import msgspec
+from jinja2 import meta
 
 from rulebook_ralph import resources
+from rulebook_ralph.core.criteria import Criteria
 from rulebook_ralph.core.model import LOOP_FIELDS, Prd, Stage, Task
-from rulebook_ralph.core.settings import VerificationStep
+from rulebook_ralph.core.settings import StopCriteria, VerificationStep
+from rulebook_ralph.loop import expectations
 from rulebook_ralph.loop.token_budget import BYTES_PER_TOKEN, Rest, cut, few, tokens
 from rulebook_ralph.state import progress
 
@@ -56,11 +59,14 @@ class Situation:
     prd: Prd
     task: Task
     stage: Stage
+    criteria: Criteria
+    stop_criteria: StopCriteria
+    base: str
+    changed: Sequence[str]
     progress: str
     commits: Sequence[str]
     rules: Sequence[str]
     steps: Sequence[VerificationStep]
-    promise: str
     feedback: str
     iteration: int
     max_iterations: int
@@ -76,21 +82,23 @@ def render(situation: Situation) -> Brief:
     the most important parts first.
     """
     now, task = situation, situation.task
-    template = f"prompts/{now.stage}.md.j2"
-    budget = max(0, now.prompt_tokens - tokens(resources.template_text(template)) - _SLACK)
+    budget = max(0, now.prompt_tokens - _fixed_tokens(now.stage) - _SLACK)
     rules = few(now.rules, int(budget * _RULES_SHARE))
     prd = task_list(now.prd, limit=int(budget * _PRD_SHARE))
     recent = recent_progress(now.progress, limit=int(budget * _PROGRESS_SHARE))
     rest = Rest(budget, budget - sum(map(tokens, (*rules, prd, recent))) - 2 * len(rules))
     steps = (f"{step.name}: `{step.command}`{'' if step.required else ' (a warning only)'}" for step in now.steps)
-    prompt = _template(template).render(
+    prompt = _template(now.stage).render(
         rules=rules,
         prd=prd,
         progress=recent,
         statuses_heading=STATUSES_HEADING,
         task=task,
+        stage=now.stage,
         title=rest.text(" ".join(task.title.split()), 0.03),
-        steps=rest.items(steps, 0.05),
+        steps=rest.items([*steps, *expectations.required(now.stop_criteria)], 0.05),
+        success=rest.text(now.criteria.description, 0.04),
+        checks=rest.items(expectations.told(now.criteria, task), 0.05),
         feedback=rest.text(now.feedback, 0.08),
         criteria=rest.text("\n".join(f"- {criterion}" for criterion in task.acceptance_criteria), 0.15),
         description=rest.text(task.description, 0.15),
@@ -99,8 +107,10 @@ def render(situation: Situation) -> Brief:
         statuses=rest.text(status_table(now.prd), 0.06),
         dependencies=rest.items((_built_on(now.prd.task(needed)) for needed in task.dependencies[:20]), 0.05),
         files=rest.items(task.relevant_files[:50], 0.03),
+        changed=rest.items(now.changed[:100], 0.03) if now.stage != "coder" else [],
+        base=now.base[:12],
         commits=rest.text("\n".join(now.commits), 0.03),
-        promise=now.promise,
+        promise=now.criteria.promise,
         iteration=now.iteration,
         max_iterations=now.max_iterations,
         attempt=now.attempt,
@@ -219,7 +229,14 @@ def _may_fit(prd: Prd, room: int) -> bool:
 
 
 def _static_json(prd: Prd) -> str:
-    moving = {_camel(name) for name in LOOP_FIELDS} | {"status", "$extra", "metadata", "source"}
+    moving = {_camel(name) for name in LOOP_FIELDS} | {
+        "status",
+        "$extra",
+        "metadata",
+        "source",
+        "completion",
+        "overrides",
+    }
     tasks = [
         {key: value for key, value in msgspec.to_builtins(task).items() if key not in moving and value not in ("", ())}
         for task in prd.tasks
@@ -234,12 +251,25 @@ def _camel(name: str) -> str:
 
 
 @functools.cache
-def _template(name: str) -> jinja2.Template:
-    environment = jinja2.Environment(
+def _fixed_tokens(stage: str) -> int:
+    """What a stage's template itself takes, with all of its headings."""
+    names = meta.find_undeclared_variables(_environment().parse(resources.template_text("prompts/frame.md.j2")))
+    texts: dict[str, object] = dict.fromkeys({*names, "changed", "base"}, "-")
+    return tokens(_template(stage).render(texts | {"task": {"id": "-"}}))
+
+
+@functools.cache
+def _template(stage: str) -> jinja2.Template:
+    return _environment().get_template(f"prompts/{stage}.md.j2")
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FunctionLoader(resources.template_text),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=False,  # noqa: S701 - a prompt is no markup
     )
-    return environment.from_string(resources.template_text(name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from rulebook_ralph.core.evidence import Verified
 from rulebook_ralph.core.printable import printable
 from rulebook_ralph.loop.evidence import Gates, is_held
 from rulebook_ralph.workspace import commits
@@ -33,6 +34,7 @@ class Candidate:
     ) -> None:
         self.tree = tree
         self.made: str | None = None
+        self.verify_again: Callable[[], Verified] = lambda: Verified(passed=True)
         self._assignment = assignment
         self._tools = tools
         self._parsed = parsed
@@ -75,14 +77,14 @@ class Candidate:
                 return problem
             if not self._tree_moved():
                 return None
-            if (failed := self._still_green()) is not None:
+            if (failed := self._still_holds()) is not None:
                 return failed
         return "the commit hooks change files each time they run; make the result stable"
 
     def _run_gates(self) -> Gates:
         workspace = self._tools.workspace
         for _ in range(_ROUNDS):
-            results = self._tools.run_gates()
+            results = self._tools.run_gates(self.tree)
             self._put_back()
             before = self.tree
             if not self._tree_moved():
@@ -95,12 +97,15 @@ class Candidate:
         self.tree = self._tools.workspace.recapture(self._assignment.opening, before)
         return before != self.tree
 
-    def _still_green(self) -> str | None:
-        if not self._assignment.steps:
-            return None
-        self._gates = self._run_gates()
-        red = [result.step for result in self._gates.results if is_held(result, self._assignment.excused)]
-        return f"after the commit hooks changed files, these gates failed: {', '.join(red)}" if red else None
+    def _still_holds(self) -> str | None:
+        """Why the tree that the commit hooks changed does not hold any more, or None."""
+        if self._assignment.steps:
+            self._gates = self._run_gates()
+            red = [result.step for result in self._gates.results if is_held(result, self._assignment.excused)]
+            if red:
+                return f"after the commit hooks changed files, these gates failed: {', '.join(red)}"
+        verified = self.verify_again()
+        return None if verified.passed else f"after the commit hooks changed files: {verified.reason}"
 
 
 def subject(task: Task) -> str:

@@ -1,11 +1,13 @@
 """What the pipeline judges by: everything known of an attempt, and the checks it may run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rulebook_ralph.core.evidence import AgentResult, CheckResult, ParsedIteration, Verdict
+from rulebook_ralph.core.criteria import Criteria
+from rulebook_ralph.core.diff import FileDiff, Versions
+from rulebook_ralph.core.evidence import AgentResult, CheckResult, ParsedIteration, Verdict, Verified
 from rulebook_ralph.core.model import Stage, Task
-from rulebook_ralph.core.settings import VerificationStep
+from rulebook_ralph.core.settings import Integrity, StopCriteria, VerificationStep
 from rulebook_ralph.workspace.snapshot import Change
 
 
@@ -21,32 +23,55 @@ class Gates:
 class Evidence:
     """An attempt before the judge. `changes` are against the base of the task, not the attempt's start.
 
-    `excused` are steps that were red on the base and have not been green since; `told` are facts that the agent must
-    hear whatever the verdict is (what was put back). `run_limited`: the agent's time limit was the run's.
-    `run_gates` and `try_commit` do their work at most once.
+    The stage is judged by `criteria` and `stop_criteria`, which are those it started with. `excused` are steps that
+    were red on the base and have not been green since; `tests_on_base` how many tests a step ran there, where its
+    output tells; `last_stage`: this attempt may complete the task. `told` are facts that the agent must hear whatever
+    the verdict is (what was put back). `run_limited`: the agent's time limit was the run's.
+    `diff` (against the base), `run_gates`, `run_criteria` and `try_commit` do their work at most once. `versions` reads
+    files at the base and in the tree that is judged.
     """
 
     task: Task
     stage: Stage
-    promise: str
+    attempt: int
+    last_stage: bool
+    criteria: Criteria
+    stop_criteria: StopCriteria
     result: AgentResult
     parsed: ParsedIteration
     changes: tuple[Change, ...]
     steps: tuple[VerificationStep, ...]
     excused: frozenset[str]
+    tests_on_base: Mapping[str, int]
+    protect: tuple[str, ...]
+    integrity: Integrity
     trust_agent: bool
     run_limited: bool
+    has_secret: Callable[[str], bool]
     told: Callable[[], tuple[str, ...]]
+    diff: Callable[[], tuple[FileDiff, ...]]
+    versions: Callable[[Sequence[FileDiff]], Mapping[str, Versions]]
     run_gates: Callable[[], Gates]
+    run_criteria: Callable[[], Verified]
     try_commit: Callable[[], str | None]
+    moved: Callable[[], bool] = lambda: False
+    """Whether gates changed the tree since the agent left it."""
+    judging: tuple[VerificationStep, ...] = ()
+    """What else judges the attempt by a command: external criteria, hooks. They are never run from here."""
+
+    @property
+    def promise(self) -> str:
+        return self.criteria.promise
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The verdict and the gates that were run for it."""
+    """The verdict, the gates and the other checks that were run for it, and what went wrong with hooks."""
 
     verdict: Verdict
     gates: Gates
+    checks: tuple[CheckResult, ...] = ()
+    log: tuple[str, ...] = ()
 
 
 def is_held(result: CheckResult, excused: frozenset[str]) -> bool:

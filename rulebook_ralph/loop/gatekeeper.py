@@ -1,20 +1,29 @@
 """Runs what a run verifies with: the configured gates, and the repository's own commit hooks."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
 from rulebook_ralph.checks import commit_hooks, gates
+from rulebook_ralph.checks.integrity.counts import tests_run
+from rulebook_ralph.checks.shell import ResultCache
 from rulebook_ralph.core import events
 from rulebook_ralph.core.evidence import CheckResult
 from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.core.settings import VerificationStep
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop.project import Project
-from rulebook_ralph.state import guard as state_guard
 from rulebook_ralph.workspace import guard
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What the gates say of a base: those that are red, and how many tests a step ran, where its output tells."""
+
+    red: frozenset[str] = frozenset()
+    tests: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +43,18 @@ class Gatekeeper:
         verification = self.project.config.verification
         return verification.steps if verification.enabled else ()
 
-    def run_gates(self, *, excused: frozenset[str] = frozenset(), on_base: bool = False) -> tuple[CheckResult, ...]:
-        """Run the gates in order, to the first that fails and is not excused; on the base all of them."""
+    def run_gates(
+        self,
+        *,
+        excused: frozenset[str] = frozenset(),
+        on_base: bool = False,
+        tree: str = "",
+        cache: ResultCache | None = None,
+    ) -> tuple[CheckResult, ...]:
+        """Run the gates in order, to the first that fails and is not excused; on the base all of them.
+
+        With the object id of the tree that stands there, `cache` has and remembers what commands did to it.
+        """
         return gates.run_steps(
             self.steps,
             root=self.project.root,
@@ -46,23 +65,23 @@ class Gatekeeper:
             ended=lambda result: self.report(events.GateEnded(result, on_base)),
             excused=excused,
             to_the_end=on_base,
+            tree=tree,
+            cache=cache,
         )
 
     def commit_hooks(self) -> Callable[[str], str | None] | None:
         """What runs the repository's commit hooks on a message and says why they refuse; None where it has none."""
         return self._run_commit_hooks if commit_hooks.there_are(self.hooks_folder) else None
 
-    def red_on(self, base: Opening, *, strict: bool) -> frozenset[str]:
-        """The gates that are red before any agent worked, told; raises RalphError for them when `strict`."""
+    def run_on_base(self, base: Opening, *, strict: bool) -> Base:
+        """Run the gates before any agent works; tells which are red, and raises RalphError for them when `strict`."""
         guarded = guard.remember(self.project.repository)
-        state = state_guard.remember(self.project.folder)
         try:
             results = self.run_gates(on_base=True)
         except gates.Cancelled:
-            return frozenset()
+            return Base()
         finally:
             guarded.restore()
-            state.restore(lambda _: None)
             self.workspace.restore(base, self.workspace.capture(base))
         red = [result for result in results if not result.passed]
         names = ", ".join(f"{result.step} ({result.reason})" for result in red)
@@ -72,7 +91,7 @@ class Gatekeeper:
             self._warn(f"every gate is red on the base: {names}; a task completes once one of them passes")
         elif red:
             self._warn(f"red on the base, not held against a task until it was green once: {names}")
-        return frozenset(result.step for result in red)
+        return Base(frozenset(result.step for result in red), tests_of(results))
 
     def _run_commit_hooks(self, message: str) -> str | None:
         repository = self.project.repository
@@ -89,3 +108,9 @@ class Gatekeeper:
 
     def _warn(self, text: str) -> None:
         self.report(events.Notice("warning", text))
+
+
+def tests_of(results: Sequence[CheckResult]) -> dict[str, int]:
+    """How many tests each step ran, of those whose output tells."""
+    counts = {result.step: tests_run(result.output) for result in results if result.kind == "test"}
+    return {step: count for step, count in counts.items() if count is not None}

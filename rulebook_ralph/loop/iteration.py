@@ -13,22 +13,25 @@ from msgspec.structs import replace
 
 from rulebook_ralph.agents.agent import Agent, AgentLimits
 from rulebook_ralph.agents.agent import Assignment as AgentAssignment
-from rulebook_ralph.checks.gates import Cancelled
+from rulebook_ralph.checks.shell import Cancelled, ResultCache
+from rulebook_ralph.checks.subject import Ask
 from rulebook_ralph.core import events, parser
+from rulebook_ralph.core.criteria import Criteria
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import AgentResult, CheckResult, ParsedIteration, Verdict
 from rulebook_ralph.core.model import Stage, Task
 from rulebook_ralph.core.redaction import Redactor
-from rulebook_ralph.core.settings import VerificationStep
+from rulebook_ralph.core.settings import Integrity, StopCriteria, VerificationStep
 from rulebook_ralph.loop.candidate import Candidate
-from rulebook_ralph.loop.evidence import Evidence, Gates, Judgement
+from rulebook_ralph.loop.evidence import Gates, Judgement
+from rulebook_ralph.loop.examination import Examination
 from rulebook_ralph.loop.pipeline import CompletionHook, judge
 from rulebook_ralph.workspace import commits, guard
 from rulebook_ralph.workspace.snapshot import Change, Opening, Workspace
 
 INTERRUPTED = Verdict(action="stop", reason="interrupted", stop_reason="interrupted", counts=False)
 Report = Callable[[events.Event], None]
-RunGates = Callable[[], tuple[CheckResult, ...]]
+RunGates = Callable[[str], tuple[CheckResult, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +43,17 @@ class Assignment:
     task: Task
     stage: Stage
     attempt: int
+    last_stage: bool
+    criteria: Criteria
+    stop_criteria: StopCriteria
     prompt: str
-    promise: str
     opening: Opening
     steps: tuple[VerificationStep, ...]
+    judging: tuple[VerificationStep, ...]
     excused: frozenset[str]
+    tests_on_base: Mapping[str, int]
+    protect: tuple[str, ...]
+    integrity: Integrity
     trust_agent: bool
     run_limited: bool
     limits: AgentLimits
@@ -60,8 +69,12 @@ class Tools:
     agent: Agent
     workspace: Workspace
     who: commits.Identity
-    hooks: tuple[CompletionHook, ...]
+    hooks: Callable[[Callable[[], None]], tuple[CompletionHook, ...]]
     run_gates: RunGates
+    results: ResultCache
+    check_environment: Mapping[str, str]
+    ask: Ask | None
+    no_model: str
     run_commit_hooks: Callable[[str], str | None] | None
     guarded: guard.Guard
     restore_state: Callable[[], tuple[str, ...]]
@@ -84,6 +97,7 @@ class Outcome:
     verdict: Verdict
     checks: tuple[CheckResult, ...]
     commit: str | None
+    log: tuple[str, ...] = ()
 
 
 def attempt(assignment: Assignment, tools: Tools) -> Outcome:
@@ -98,25 +112,15 @@ def attempt(assignment: Assignment, tools: Tools) -> Outcome:
     changes = workspace.changes(assignment.opening.tree, tree)
     parsed = parser.parse(result)
     candidate = Candidate(assignment, tools, tree, parsed, put_back=lambda: told.put_back("A gate or commit hook"))
-    evidence = Evidence(
-        task=assignment.task,
-        stage=assignment.stage,
-        promise=assignment.promise,
-        result=result,
-        parsed=parsed,
-        changes=changes,
-        steps=assignment.steps,
-        excused=assignment.excused,
-        trust_agent=assignment.trust_agent,
-        run_limited=assignment.run_limited,
-        told=lambda: tuple(told.facts),
-        run_gates=candidate.gates,
-        try_commit=candidate.commit,
+    examination = Examination(
+        assignment, tools, candidate, result, parsed, put_back=lambda: told.put_back("A check or completion hook")
     )
+    candidate.verify_again = examination.verify
+    evidence = examination.evidence(changes, told=lambda: tuple(told.facts))
     with ThreadPoolExecutor(1) as saver:  # the snapshot is written while the gates run
         saved = saver.submit(_save, assignment, tools, tree, tips)
         try:
-            judgement = judge(evidence, tools.hooks)
+            judgement = judge(evidence, tools.hooks(examination.put_back), report=tools.report)
         except Cancelled:
             judgement = Judgement(INTERRUPTED, Gates())
     return Outcome(
@@ -126,8 +130,9 @@ def attempt(assignment: Assignment, tools: Tools) -> Outcome:
         tree=candidate.tree,
         snapshot=saved.result(),
         verdict=judgement.verdict,
-        checks=judgement.gates.results,
+        checks=(*judgement.gates.results, *judgement.checks),
         commit=candidate.made if judgement.verdict.action == "complete" else None,
+        log=judgement.log,
     )
 
 

@@ -1,6 +1,7 @@
 """What a live iteration keeps in the git folder against a crash: raw output, opening, guarded files, the state."""
 
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +58,16 @@ def save(project: Project, number: int, opening: Opening, guarded: guard.Guard, 
         raise RalphError(f"cannot write {path}: {error.strerror}; make room there") from error
 
 
+def renew(project: Project, number: int, state: Mapping[str, bytes]) -> None:
+    """Other files of the state folder than `save` kept. Raises RalphError."""
+    path = _file(project, number)
+    try:
+        saved = msgspec.msgpack.decode(path.read_bytes(), type=_Saved)
+    except (OSError, msgspec.MsgspecError):
+        return
+    disk.replace_file(path, msgspec.msgpack.encode(msgspec.structs.replace(saved, state={**saved.state, **state})))
+
+
 def load(project: Project, number: int) -> Leftovers | None:
     """What a dead run kept, or None where it is gone or torn."""
     try:
@@ -94,6 +105,8 @@ def clear(project: Project) -> None:
     for pattern in (f"{_PREFIX}*", "output-*.log", "marks-*"):
         for path in project.repository.private.glob(pattern):
             path.unlink(missing_ok=True)
+    for folder in project.repository.private.glob("nothing-*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def keep_aside(project: Project, number: int, files: Mapping[str, bytes | None]) -> Path:

@@ -4,38 +4,42 @@ The manager is the only writer of the state folder. It opens each iteration, han
 settles what came back, in the order of DESIGN.md (The order of writing).
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from threading import Event
 
-from rulebook_ralph.agents.agent import Agent, AgentLimits
+from rulebook_ralph.agents.agent import Agent
+from rulebook_ralph.checks.shell import ResultCache
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.core import events, policy, selection, settling
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Iteration
-from rulebook_ralph.core.model import Prd, Stage, Task
-from rulebook_ralph.core.redaction import Redactor
+from rulebook_ralph.core.model import Prd, Task
 from rulebook_ralph.errors import ExitCode, RalphError
-from rulebook_ralph.loop import brief, leftovers, record, summary
-from rulebook_ralph.loop.gatekeeper import Gatekeeper
+from rulebook_ralph.loop import leftovers, record, summary
+from rulebook_ralph.loop.assigner import Assigner, Now, Pass
+from rulebook_ralph.loop.crew import Crew
+from rulebook_ralph.loop.gatekeeper import Base, Gatekeeper, tests_of
+from rulebook_ralph.loop.inbox import Inbox
 from rulebook_ralph.loop.iteration import Assignment, Outcome, Tools, attempt
 from rulebook_ralph.loop.options import RunOptions
-from rulebook_ralph.loop.pipeline import built_in_hooks
+from rulebook_ralph.loop.pipeline import CompletionHook
 from rulebook_ralph.loop.preparation import prepare
 from rulebook_ralph.loop.project import Project
+from rulebook_ralph.loop.rules.built_in import built_in_hooks
+from rulebook_ralph.loop.rules.user_hooks import HookTools, load_plugins, user_hooks
 from rulebook_ralph.workspace import guard
 from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
 
-STAGE: Stage = "coder"
-
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An iteration that was opened: the assignment, its record, and git's own files as they were."""
+    """An iteration that was opened: the assignment, its record, its agent, and git's own files as they were."""
 
     assignment: Assignment
     record: Iteration
+    agent: Agent
     guarded: guard.Guard
 
 
@@ -45,31 +49,34 @@ class Manager:
     def __init__(
         self,
         project: Project,
-        agent: Agent,
+        crew: Crew,
         options: RunOptions,
         *,
-        agent_environment: Mapping[str, str],
         report: Callable[[events.Event], None],
         clock: Clock,
         cancelled: Event,
     ) -> None:
         self._project = project
-        self._agent = agent
+        self._crew = crew
         self._options = options
-        self._agent_environment = agent_environment
         self._report = report
         self._clock = clock
         self._cancelled = cancelled
-        self._redactor = Redactor(agent_environment)
+        self._redactor = crew.redactor()
         self._workspace = Workspace(project.repository)
         self._gatekeeper = Gatekeeper(
             project, self._workspace, project.repository.hooks_folder(), self._redactor, cancelled, report
         )
+        self._assigner = Assigner(project, crew, self._gatekeeper, options)
+        self._plugins = load_plugins(project.config.hooks)
+        self._model = crew.judging_model(cancelled)
         self._started = clock.monotonic()
         self._tally = policy.RunTally()
         self._spent: dict[str, float] = {}
         self._touched: dict[str, str | None] = {}
         self._opening: Opening | None = None
+        self._stuck: set[str] = set()
+        self._base = Base()
 
     def run(self, *, after_death: bool) -> events.RunEnded:
         """Work until nothing is left or a limit ends it; always leaves a resumable state. Raises RalphError.
@@ -78,15 +85,28 @@ class Manager:
         """
         try:
             self._prepare(after_death=after_death)
-            while not isinstance(following := self._pick(), policy.Stop):
-                opened = self._open(following)
-                outcome = attempt(opened.assignment, self._tools(opened))
-                if (stop := self._settle(opened, outcome)) is not None:
-                    return self._finish(stop)
-            return self._finish(following)
+            with Inbox(self._project.repository.private, self._settler.apply) as inbox:
+                if inbox.problem:
+                    self._notice("warning", inbox.problem)
+                return self._work()
         except GitError as error:
             problem = f"{error}; mend the repository {self._project.root}, then: ralph resume"
             raise RalphError(problem, exit_code=ExitCode.UNEXPECTED) from error
+
+    def _work(self) -> events.RunEnded:
+        """The loop. While an agent works, a person's edit may be written; at any other time only the loop writes."""
+        writing = self._settler.writing
+        self._base = self._gates_on_base()
+        with writing:
+            following = self._pick()
+        while not isinstance(following, policy.Stop):
+            with writing:
+                opened = self._open(following)
+            outcome = attempt(opened.assignment, self._tools(opened))
+            with writing:
+                following = self._settle(opened, outcome) or self._pick()
+        with writing:
+            return self._finish(following)
 
     # Before the first agent
 
@@ -94,9 +114,8 @@ class Manager:
         prepared = prepare(
             self._project,
             self._workspace,
-            self._agent,
+            self._crew,
             self._options,
-            stage=STAGE,
             after_death=after_death,
             clock=self._clock,
             notice=self._notice,
@@ -106,7 +125,6 @@ class Manager:
         self._landing = prepared.settler.landing
         self._reopen, self._max_iterations = set(prepared.reopen), prepared.max_iterations
         self._say_plan()
-        self._excused = self._red_on_base()
 
     def _say_plan(self) -> None:
         prd, limits = self._settler.prd, self._project.config.limits
@@ -115,7 +133,7 @@ class Manager:
             events.RunPlanned(
                 project=prd.project,
                 branch=self._settler.branch,
-                agent=self._agent.name,
+                agent=self._crew.member(self._project.config.defaults.executor).agent.name,
                 open_tasks=len(selection.plan(prd, only=self._options.only, reopen=self._reopen)),
                 total_tasks=len(prd.tasks),
                 completed_tasks=completed,
@@ -125,16 +143,17 @@ class Manager:
             )
         )
 
-    def _red_on_base(self) -> frozenset[str]:
-        """The gates that are red before any agent worked; run once on the base, unless kept work stands in the tree."""
+    def _gates_on_base(self) -> Base:
+        """The gates run once on the base before any agent works, unless kept work stands in the tree."""
         if not self._gatekeeper.steps or self._pickable() is None:
-            return frozenset()
+            return Base()
         if self._landing.kept is not None:
-            return self._settler.red_on_base_of_last()
+            return self._settler.base_of_last()
         self._opening = self._workspace.open()
         if untracked := sorted(self._opening.untracked):
             self._notice("info", f"untracked, so an agent's changes to it do not count: {some(untracked)}")
-        return self._gatekeeper.red_on(self._opening, strict=self._options.strict)
+        with self._settler.watched():
+            return self._gatekeeper.run_on_base(self._opening, strict=self._options.strict)
 
     # The loop
 
@@ -145,7 +164,7 @@ class Manager:
         self._settler.take_edits()
         task = self._pickable()
         if task is None:
-            return summary.why_nothing_is_left(self._settler.prd, only=self._options.only)
+            return summary.why_nothing_is_left(self._settler.prd, only=self._options.only, stuck=self._stuck)
         limits = self._project.config.limits
         if (stop := policy.limit_reached(limits, self._tally, max_iterations=self._max_iterations)) is not None:
             return stop
@@ -165,33 +184,45 @@ class Manager:
 
     def _open(self, task: Task) -> Opened:
         """Write order, step 1: the iteration file, prd.json, the saved state."""
-        number, at = self._settler.take_number(), self._clock.iso()
-        task = settling.opened(task, stage=STAGE, number=number, at=at)
-        attempt_number = task.attempts.get(STAGE, 0) + 1
-        kept = self._landing.kept
+        number, at, kept = self._settler.take_number(), self._clock.iso(), self._landing.kept
+        stage = self._assigner.stage(task, kept)
+        task = settling.opened(task, stage=stage, number=number, at=at)
+        this = Pass(number, task, stage, self._assigner.member(task, stage))
         self._opening = opening = self._workspace.open(kept.tree if kept else None, after=self._opening)
         guarded = guard.remember(self._project.repository)
-        prd = self._settler.prd.replacing(task)
-        text = brief.render(self._situation(prd, task, attempt_number))
+        now = self._now(self._settler.prd.replacing(task), task, opening)
+        text = self._assigner.brief(this, now, opening)
         opened = record.opened(
             task,
             text,
             number=number,
-            stage=STAGE,
-            attempt=attempt_number,
-            agent=self._agent.name,
+            stage=stage,
+            attempt=this.attempt,
+            agent=this.member.agent.name,
             at=at,
             opening=opening,
-            red_on_base=self._excused,
+            base=self._base,
         )
-        self._settler.open(opened, prd, opening, guarded)
-        self._report(self._opened_event(task, number, attempt_number))
-        return Opened(self._assignment(task, number, attempt_number, text.prompt, opening), opened, guarded)
+        self._settler.open(opened, now.prd, opening, guarded)
+        self._report(self._opened_event(this))
+        wall_time, run_limited = self._time_left(task)
+        assignment = self._assigner.assignment(
+            this,
+            opening,
+            self._base,
+            project=now.prd.project,
+            prompt=text.prompt,
+            wall_time=wall_time,
+            run_limited=run_limited,
+            seconds=self._clock.seconds(),
+        )
+        return Opened(assignment, opened, this.member.agent, guarded)
 
     def _settle(self, opened: Opened, outcome: Outcome) -> policy.Stop | None:
         """Write order, steps 2 and 3: the judged record, then commit, prd.json, progress, record, state commit."""
-        self._excused -= {result.step for result in outcome.checks if result.passed}
-        judged = record.judged(opened.record, outcome, red_on_base=self._excused, at=self._clock.iso())
+        gates = [result for result in outcome.checks if result.method == "gate"]
+        self._base = replace(self._base, red=self._base.red - {result.step for result in gates if result.passed})
+        judged = record.judged(opened.record, outcome, base=self._base, at=self._clock.iso())
         spent = self._spent.get(judged.task_id, 0.0) + judged.duration_ms / 1000
         self._spent[judged.task_id] = spent
         final, settlement = self._settler.settle(
@@ -206,6 +237,10 @@ class Manager:
             tokens=self._tally.tokens + final.usage.total,
         )
         completes = settlement.trigger == "complete"
+        if completes:
+            self._base = replace(self._base, tests={**self._base.tests, **tests_of(gates)})
+        if settlement.stop_reason == "stuck":
+            self._stuck.add(final.task_id)
         self._touched[final.task_id] = final.commit if completes else None
         self._report(summary.settled_event(final, settlement, self._settler.prd, self._tally))
         return settlement.stop
@@ -219,60 +254,23 @@ class Manager:
             tally=self._tally,
             duration=self._clock.monotonic() - self._started,
             branch=self._settler.branch,
-            held=self._settler.held,
+            held=self._settler.watch.held,
         )
         self._report(ended)
         return ended
 
     # Parts of an iteration
 
-    def _situation(self, prd: Prd, task: Task, attempt_number: int) -> brief.Situation:
-        config = self._project.config
-        return brief.Situation(
+    def _now(self, prd: Prd, task: Task, opening: Opening) -> Now:
+        kept = self._landing.kept
+        return Now(
             prd=prd,
-            task=task,
-            stage=STAGE,
             progress=self._settler.progress_text(),
             commits=self._landing.recent_commits(),
-            rules=config.rules,
-            steps=self._gatekeeper.steps,
-            promise=policy.ROLE_PROMISE[STAGE],
             feedback=self._settler.feedback_for(task),
+            changed=self._workspace.changes(opening.tree, kept.tree) if kept else (),
             iteration=self._tally.iterations + 1,
             max_iterations=self._max_iterations,
-            attempt=attempt_number,
-            max_attempts=policy.max_attempts(config, STAGE),
-            prompt_tokens=config.limits.prompt_tokens,
-        )
-
-    def _assignment(self, task: Task, number: int, attempt_number: int, prompt: str, opening: Opening) -> Assignment:
-        wall_time, run_limited = self._time_left(task)
-        promise = policy.ROLE_PROMISE[STAGE]
-        marks = {
-            "RALPH_TASK": task.id,
-            "RALPH_STAGE": STAGE,
-            "RALPH_ATTEMPT": str(attempt_number),
-            "RALPH_ITERATION": str(number),
-            "RALPH_PROMISE": promise,
-            "RALPH_AGENT": self._agent.name,
-        }
-        return Assignment(
-            project=self._settler.prd.project,
-            number=number,
-            task=task,
-            stage=STAGE,
-            attempt=attempt_number,
-            prompt=prompt,
-            promise=promise,
-            opening=opening,
-            steps=self._gatekeeper.steps,
-            excused=self._excused,
-            trust_agent=self._options.trust_agent,
-            run_limited=run_limited,
-            limits=AgentLimits(wall_time=wall_time, idle_time=self._project.config.limits.idle_timeout),
-            environment={**self._agent_environment, **marks},
-            output_file=leftovers.output_file(self._project, number),
-            seconds=self._clock.seconds(),
         )
 
     def _time_left(self, task: Task) -> tuple[float, bool]:
@@ -284,16 +282,29 @@ class Manager:
         of_run = limits.max_run_wall_time - (self._clock.monotonic() - self._started)
         return max(1.0, min(own, of_run)), of_run <= own
 
+    def _hooks(self, put_back: Callable[[], None]) -> tuple[CompletionHook, ...]:
+        """Ralph's own rules and the user's."""
+        config = self._project.config
+        tools = HookTools(
+            self._project.root, self._project.environment, self._redactor.clean, self._cancelled, put_back
+        )
+        return (*built_in_hooks(), *user_hooks(config.hooks, self._plugins, tools))
+
     def _tools(self, opened: Opened) -> Tools:
+        results = ResultCache()
         return Tools(
-            agent=self._agent,
+            agent=opened.agent,
             workspace=self._workspace,
             who=self._ready.who,
-            hooks=built_in_hooks(),
-            run_gates=lambda: self._gatekeeper.run_gates(excused=self._excused),
+            hooks=self._hooks,
+            run_gates=lambda tree: self._gatekeeper.run_gates(excused=self._base.red, tree=tree, cache=results),
+            results=results,
+            check_environment=self._project.environment,
+            ask=self._model.ask,
+            no_model=self._model.missing,
             run_commit_hooks=self._gatekeeper.commit_hooks(),
             guarded=opened.guarded,
-            restore_state=lambda: self._settler.restore_state(opened.assignment.number),
+            restore_state=self._settler.restore_state,
             keep_aside=lambda files: leftovers.keep_aside(self._project, opened.assignment.number, files),
             redactor=self._redactor,
             sign=self._ready.sign,
@@ -301,17 +312,17 @@ class Manager:
             report=self._report,
         )
 
-    def _opened_event(self, task: Task, number: int, attempt_number: int) -> events.IterationOpened:
+    def _opened_event(self, this: Pass) -> events.IterationOpened:
         prd = self._settler.prd
         return events.IterationOpened(
-            iteration_number=number,
+            iteration_number=this.number,
             index=self._tally.iterations + 1,
             max_iterations=self._max_iterations,
-            task_id=task.id,
-            title=task.title,
-            stage=STAGE,
-            attempt=attempt_number,
-            max_attempts=policy.max_attempts(self._project.config, STAGE),
+            task_id=this.task.id,
+            title=this.task.title,
+            stage=this.stage,
+            attempt=this.attempt,
+            max_attempts=self._assigner.max_attempts(this.task, this.stage),
             completed_tasks=sum(other.status == "completed" for other in prd.tasks),
             total_tasks=len(prd.tasks),
         )

@@ -2,14 +2,17 @@
 
 import difflib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from rulebook_ralph.agents.agent import Agent
+from rulebook_ralph.core import requirements
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.identifiers import problem_with_id
 from rulebook_ralph.core.model import STATE_FOLDER, Prd
 from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.project import Project
+from rulebook_ralph.loop.rules.stop_criteria import unsatisfiable
 from rulebook_ralph.workspace import commits
 
 
@@ -21,22 +24,50 @@ class Ready:
     sign: bool
 
 
-def require_something_to_verify(project: Project, *, trust_agent: bool) -> None:
-    """Raises RalphError where nothing at all would verify the work."""
+def require_something_to_verify(project: Project, prd: Prd, *, trust_agent: bool) -> None:
+    """Raises RalphError where nothing at all would verify the work at an open task, or what is asked for never can."""
     verification = project.config.verification
-    if trust_agent or (verification.enabled and any(step.required for step in verification.steps)):
+    steps = verification.steps if verification.enabled else ()
+    open_tasks = [task for task in prd.tasks if task.status != "completed"]
+    for task in open_tasks:
+        for problem in unsatisfiable(requirements.stop_criteria_for(project.config, task), steps):
+            raise RalphError(f"task {task.id} can never be completed: {problem}")
+    if trust_agent or any(step.required for step in steps):
         return
-    raise RalphError(
-        f"nothing would verify the work: no required gate in {project.folder.config}; add one to verification.steps, "
-        "such as {name: tests, kind: test, command: make test}, or give --trust-agent to believe the agent"
-    )
+    bare = [task.id for task in open_tasks if not requirements.is_verified_by_itself(project.config, task)]
+    if bare or not open_tasks:
+        raise RalphError(
+            f"nothing would verify the work{f' at {some(bare)}' if bare else ''}: no required gate in "
+            f"{project.folder.config}; add one to verification.steps, such as {{name: tests, kind: test, "
+            "command: make test}, or give --trust-agent to believe the agent"
+        )
 
 
-def require_agent(agent: Agent) -> None:
-    """Raises RalphError (exit 5) where the agent cannot be started."""
-    probe = agent.probe()
-    if not probe.installed:
-        raise RalphError(probe.problem, exit_code=ExitCode.AGENT)
+def require_agents(project: Project, crew: Crew, prd: Prd) -> None:
+    """Raises RalphError (exit 5) where an agent that an open task may need cannot be started."""
+    config = project.config
+    open_tasks = [task for task in prd.tasks if task.status != "completed"]
+    needed = {
+        requirements.executor_for(config, task, stage): None
+        for task in open_tasks
+        for stage in requirements.stages_of(config, task)
+    }
+    for executor in needed or {config.defaults.executor: None}:
+        probe = crew.member(executor).agent.probe()
+        if not probe.installed:
+            raise RalphError(probe.problem, exit_code=ExitCode.AGENT)
+
+
+def look_at_criteria(prd: Prd, *, strict: bool, notice: Callable[[str, str], None]) -> None:
+    """Tells which open tasks do not say themselves what completes them; raises RalphError for them when `strict`."""
+    without = [task.id for task in requirements.tasks_without_criteria(prd)]
+    if without and strict:
+        raise RalphError(
+            f"no criteria of their own: {some(without)}; give them an outcome and acceptanceCriteria (ralph task edit "
+            f"{without[0]} --outcome … --acceptance …), or run without --strict"
+        )
+    if without:
+        notice("info", f"no criteria of their own, so the gates and the promise decide: {some(without)}")
 
 
 def require_writable(project: Project) -> None:

@@ -1,14 +1,14 @@
 """What is done before the first agent: whatever could stop the run later is looked at, then recovery, the branch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from rulebook_ralph.agents.agent import Agent
 from rulebook_ralph.clock import Clock
-from rulebook_ralph.core import policy, selection
-from rulebook_ralph.core.model import Stage
+from rulebook_ralph.core import requirements, selection
+from rulebook_ralph.core.model import Prd
 from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.loop import leftovers, preflight, recovery
+from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.landing import Landing
 from rulebook_ralph.loop.options import RunOptions
 from rulebook_ralph.loop.preflight import Ready
@@ -32,10 +32,9 @@ class Prepared:
 def prepare(
     project: Project,
     workspace: Workspace,
-    agent: Agent,
+    crew: Crew,
     options: RunOptions,
     *,
-    stage: Stage,
     after_death: bool,
     clock: Clock,
     notice: Callable[[str, str], None],
@@ -44,14 +43,15 @@ def prepare(
     """Raises RalphError for whatever would stop the run; until the recovery of a dead run nothing is changed."""
     prd, data = load_prd(project.folder)
     preflight.require_writable(project)
-    preflight.require_something_to_verify(project, trust_agent=options.trust_agent)
-    preflight.require_agent(agent)
+    preflight.require_something_to_verify(project, prd, trust_agent=options.trust_agent)
     ready = preflight.require_committer(project)
     if after_death:
         disk.remove_temporaries(project.folder.path, project.folder.history)
     preflight.require_usable_name(project, prd)
     preflight.require_same_state(project, prd, data)
     preflight.require_known_tasks(prd, options.only)
+    preflight.require_agents(project, crew, prd)
+    preflight.look_at_criteria(prd, strict=options.strict, notice=notice)
     landing = Landing(project, workspace, ready, name=prd.project, clock=clock, notice=notice)
     settler = Settler(project, landing, prd, data, clock=clock, notice=notice)
     left = recovery.Recovery(project, workspace, settler, ready.who, clock, notice, redactor).recover()
@@ -66,14 +66,11 @@ def prepare(
         notice("info", f"{done}; all commits of this run go there")
     blocked = (task.id for task in settler.prd.tasks if task.status == "blocked")
     reopen = frozenset(blocked) if options.retry_blocked else frozenset[str]()
-    return Prepared(ready, settler, reopen, iterations_allowed(project, settler, options, reopen, stage))
+    return Prepared(ready, settler, reopen, iterations_allowed(project, settler.prd, options, reopen))
 
 
-def iterations_allowed(
-    project: Project, settler: Settler, options: RunOptions, reopen: frozenset[str], stage: Stage
-) -> int:
+def iterations_allowed(project: Project, prd: Prd, options: RunOptions, reopen: Collection[str]) -> int:
     """The run's limit: as configured, else what all open tasks may need together."""
     config = project.config
-    order = selection.plan(settler.prd, only=options.only, reopen=reopen)
-    needed = sum(policy.attempts_left(config, task, stage) for task in order)
-    return config.limits.max_iterations or max(1, needed)
+    order = selection.plan(prd, only=options.only, reopen=reopen)
+    return config.limits.max_iterations or max(1, sum(requirements.attempts_left(config, task) for task in order))

@@ -4,10 +4,11 @@ import hashlib
 
 from msgspec.structs import replace
 
-from rulebook_ralph.core.evidence import CheckResult, Iteration
+from rulebook_ralph.core.evidence import CheckResult, Iteration, feedback_excerpt
 from rulebook_ralph.core.model import Stage, Task
 from rulebook_ralph.core.policy import Settlement
 from rulebook_ralph.loop.brief import Brief
+from rulebook_ralph.loop.gatekeeper import Base
 from rulebook_ralph.loop.iteration import Outcome
 from rulebook_ralph.workspace.snapshot import Opening
 
@@ -25,7 +26,7 @@ def opened(
     agent: str,
     at: str,
     opening: Opening,
-    red_on_base: frozenset[str],
+    base: Base,
 ) -> Iteration:
     """The record before the agent starts: what it is given, and what its work is measured against."""
     return Iteration(
@@ -39,13 +40,14 @@ def opened(
         started_at=at,
         base_commit=opening.commit,
         tasks_attempted=(task.id,),
-        red_on_base=tuple(sorted(red_on_base)),
+        red_on_base=tuple(sorted(base.red)),
+        tests_on_base=dict(base.tests),
         prompt=text.moving,
         prompt_digest="sha256:" + hashlib.sha256(text.stable.encode("utf-8", "replace")).hexdigest(),
     )
 
 
-def judged(record: Iteration, outcome: Outcome, *, red_on_base: frozenset[str], at: str) -> Iteration:
+def judged(record: Iteration, outcome: Outcome, *, base: Base, at: str) -> Iteration:
     """The record with everything the attempt gave and the verdict. From here its end is decided."""
     result = outcome.result
     return replace(
@@ -55,10 +57,11 @@ def judged(record: Iteration, outcome: Outcome, *, red_on_base: frozenset[str], 
         ended_at=at,
         verdict=replace(outcome.verdict, feedback=""),
         stop_reason=outcome.verdict.stop_reason,
-        feedback=outcome.verdict.feedback[:_MAX_TEXT],
+        feedback=_with_findings(record, outcome)[:_MAX_TEXT],
         quality_metrics=_quality(outcome.checks),
         checks=outcome.checks,
-        red_on_base=tuple(sorted(red_on_base)),
+        red_on_base=tuple(sorted(base.red)),
+        tests_on_base=dict(base.tests),
         files_changed=tuple(change.path for change in outcome.changes)[:MAX_FILES],
         parsed=outcome.parsed,
         context_loss=outcome.parsed.context_loss,
@@ -83,14 +86,26 @@ def settled(record: Iteration, settlement: Settlement) -> Iteration:
         record,
         phase="settled",
         completion_status=settlement.completion_status,
+        stop_reason=settlement.stop_reason or record.stop_reason,
         feedback=settlement.feedback[:_MAX_TEXT],
+        restarted=settlement.restarted,
         tasks_completed=(record.task_id,) if completes else (),
         commit=record.commit if completes else None,
         failed_count=int(settlement.completion_status in ("failed", "blocked")),
     )
 
 
+def _with_findings(record: Iteration, outcome: Outcome) -> str:
+    """The verdict's feedback; a later stage's own words go with it, as they are what it found."""
+    feedback, said = outcome.verdict.feedback, outcome.result.final_text.strip()
+    if record.stage == "coder" or outcome.verdict.action == "stop" or not said:
+        return feedback
+    found = f"What the {record.stage} said:\n{feedback_excerpt(said)}"
+    return f"{feedback}\n\n{found}" if feedback else found
+
+
 def _quality(checks: tuple[CheckResult, ...]) -> dict[str, bool]:
     """Per kind of gate whether all that ran passed."""
-    kinds = sorted({check.kind for check in checks})
-    return {kind: all(check.passed for check in checks if check.kind == kind) for kind in kinds}
+    gates = [check for check in checks if check.method == "gate"]
+    kinds = sorted({check.kind for check in gates})
+    return {kind: all(check.passed for check in gates if check.kind == kind) for kind in kinds}

@@ -169,7 +169,8 @@ def kept_work(project: Project, workspace: Workspace) -> Kept | None:
         last = history.read(project.folder, numbers[-1])
     except RalphError:
         return None
-    if last.tree is None or last.completion_status not in ("failed", "interrupted", "limited", "cancelled"):
+    goes_on = last.completion_status in ("failed", "interrupted", "limited", "cancelled") or _is_between_stages(last)
+    if last.tree is None or not goes_on:
         return None
     if not project.repository.tree_exists(last.tree):
         return None
@@ -185,3 +186,8 @@ def kept_work(project: Project, workspace: Workspace) -> Kept | None:
             f"are not committed: {some(new)}; commit them, or move them away"
         )
     return None
+
+
+def _is_between_stages(last: Iteration) -> bool:
+    """Whether a stage was verified, but not yet the whole task."""
+    return last.completion_status == "completed" and not last.tasks_completed

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from rulebook_ralph.core import policy, selection, settling
+from rulebook_ralph.core import requirements, selection, settling
 from rulebook_ralph.core.model import Prd
 from rulebook_ralph.loop import brief, preflight, summary
 from rulebook_ralph.loop.landing import RECENT_COMMITS
-from rulebook_ralph.loop.manager import STAGE
 from rulebook_ralph.loop.options import RunOptions
+from rulebook_ralph.loop.preparation import iterations_allowed
 from rulebook_ralph.loop.project import Project, load_prd
 from rulebook_ralph.loop.settler import last_feedback, read_progress
 from rulebook_ralph.state import history
@@ -31,14 +31,14 @@ class Plan:
 def rehearse(project: Project, options: RunOptions) -> Plan:
     """Raises RalphError for what would stop the run as well."""
     prd, _ = load_prd(project.folder)
-    preflight.require_something_to_verify(project, trust_agent=options.trust_agent)
+    preflight.require_something_to_verify(project, prd, trust_agent=options.trust_agent)
     preflight.require_known_tasks(prd, options.only)
     config = project.config
     reopen = {task.id for task in prd.tasks if task.status == "blocked"} if options.retry_blocked else set[str]()
     order = selection.plan(prd, only=options.only, reopen=reopen)
     first = selection.next_task(prd, only=options.only, reopen=reopen)
-    attempts = [policy.attempts_left(config, task, STAGE) for task in order]
-    most = config.limits.max_iterations or sum(attempts)
+    attempts = [requirements.attempts_left(config, task) for task in order]
+    most = iterations_allowed(project, prd, options, reopen)
     return Plan(
         agent=config.defaults.executor,
         branch=prd.work_branch,
@@ -91,24 +91,29 @@ def as_json(plan: Plan) -> dict[str, object]:
 
 
 def _prompt(project: Project, prd: Prd, task_id: str, most: int) -> str:
-    config = project.config
+    config, task = project.config, prd.task(task_id)
     number = max(history.numbers(project.folder)[-1:], default=0) + 1
-    task = settling.opened(prd.task(task_id), stage=STAGE, number=number, at="")
+    stages = requirements.stages_of(config, task)
+    stage = task.stage if task.stage in stages else stages[0]
+    opened = settling.opened(task, stage=stage, number=number, at="")
     return brief.render(
         brief.Situation(
-            prd=prd.replacing(task),
-            task=task,
-            stage=STAGE,
+            prd=prd.replacing(opened),
+            task=opened,
+            stage=stage,
+            criteria=requirements.criteria_for(config, task, stage),
+            stop_criteria=requirements.stop_criteria_for(config, task),
+            base=project.repository.head(),
+            changed=(),
             progress=read_progress(project),
             commits=project.repository.recent_commits(RECENT_COMMITS),
-            rules=config.rules,
+            rules=requirements.rules_for(config, task),
             steps=config.verification.steps if config.verification.enabled else (),
-            promise=policy.ROLE_PROMISE[STAGE],
-            feedback=last_feedback(project, prd.task(task_id)),
+            feedback=last_feedback(project, task),
             iteration=1,
             max_iterations=most,
-            attempt=task.attempts.get(STAGE, 0) + 1,
-            max_attempts=policy.max_attempts(config, STAGE),
+            attempt=opened.attempts.get(stage, 0) + 1,
+            max_attempts=requirements.max_attempts(config, task, stage),
             prompt_tokens=config.limits.prompt_tokens,
         )
     ).prompt

@@ -3,29 +3,35 @@
 Each step of settling is recognised when it was done already, so that a crash anywhere is mended by doing it again.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from threading import RLock
 
 from rulebook_ralph.clock import Clock
-from rulebook_ralph.core import policy, settling
-from rulebook_ralph.core.enumeration import some
+from rulebook_ralph.core import edits, policy, repeats, requirements, settling
+from rulebook_ralph.core.edits import Edit
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import Prd, Task
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import leftovers, record
+from rulebook_ralph.loop.gatekeeper import Base
 from rulebook_ralph.loop.landing import Landing, Notice
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.loop.summary import reason_of
+from rulebook_ralph.loop.watch import Watch
 from rulebook_ralph.state import codec, disk, guard, history, progress, store
 from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace import guard as git_guard
 from rulebook_ralph.workspace.snapshot import Opening
 
-_EDITED_BY_PEOPLE = ("prd.json", "config.yaml")
 MAX_PROGRESS_BYTES = 64 * 1024 * 1024
 
 
 class Settler:
-    """The only writer of a project's state, for one run."""
+    """The only writer of a project's state, for one run. Whoever writes holds `writing`: the loop between agents, and a
+    person's edit that reaches the run while others work.
+    """
 
     def __init__(
         self,
@@ -44,10 +50,10 @@ class Settler:
         self._encoder = codec.PrdEncoder()
         self._prd_seen: disk.Fingerprint | None = None
         self._progress: tuple[disk.Fingerprint | None, str] = (None, "")
-        self._guard: guard.StateGuard | None = None
-        self._feedback: dict[str, str] = {}
+        self._last: dict[str, Iteration] = {}
         self.landing = landing
-        self.held: list[str] = []
+        self.writing = RLock()
+        self.watch = Watch(project, fetch=landing.saved_content, notice=notice)
         self.prd = prd
         taken = history.numbers(project.folder)
         self._number = max([*taken[-1:], commits.highest_number(project.repository, prd.project)])
@@ -73,12 +79,23 @@ class Settler:
 
     def feedback_for(self, task: Task) -> str:
         """What the task's last attempt must be told, from this run or from the history."""
-        return self._feedback.get(task.id) or last_feedback(self._project, task)
+        last = self._last.get(task.id)
+        return last.feedback if last else last_feedback(self._project, task)
 
-    def red_on_base_of_last(self) -> frozenset[str]:
-        """The gates that were red on the base of the last iteration and have not been green since."""
+    def base_of_last(self) -> Base:
+        """What the gates said of the base of the last iteration, less what was green since."""
         numbers = history.numbers(self._project.folder)
-        return frozenset(history.read(self._project.folder, numbers[-1]).red_on_base) if numbers else frozenset()
+        if not numbers:
+            return Base()
+        last = history.read(self._project.folder, numbers[-1])
+        return Base(frozenset(last.red_on_base), last.tests_on_base)
+
+    def _before(self, judged: Iteration) -> Iteration | None:
+        """The task's iteration before this one, None where it starts anew."""
+        task = next((task for task in self.prd.tasks if task.id == judged.task_id), None)
+        if task is None or task.settled_iteration is None or not task.attempts:
+            return None
+        return self._last.get(task.id) or _read(self._project, task.settled_iteration)
 
     # Between agents
 
@@ -115,28 +132,44 @@ class Settler:
         history.create(folder, opened)
         self._put_prd(prd, data)
         self.landing.unsaved |= {"progress.txt", "config.yaml", name}
-        self._guard = guard.remember(folder, prd=data)
+        self.watch.begin(opened.iteration_number, prd=data)
 
-    def restore_state(self, number: int) -> tuple[str, ...]:
-        """Put back what was changed in the state folder while the agent lived; the other version is kept aside."""
-        if self._guard is None:
-            return ()
-        restored = self._guard.restore(self.landing.saved_content)
-        if not restored:
-            return ()
-        names = some([item.name for item in restored])
-        kept = leftovers.keep_aside(self._project, number, {item.name: item.other for item in restored})
-        self.held += [str(kept / item.name) for item in restored if item.name in _EDITED_BY_PEOPLE and item.other]
-        self._notice(
-            "warning",
-            f"changed in .rulebook-ralph/ while the agent worked, and put back: {names} (the other version: {kept})",
-        )
-        return (f"The folder .rulebook-ralph/ was changed ({names}); it was put back. Leave it alone.",)
+    def restore_state(self) -> tuple[str, ...]:
+        """Put back what was changed in the state folder while others ran; returns what the agent must be told."""
+        with self.writing:
+            return self.watch.put_back()
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """While gates run on the base: what they change in the state folder is put back."""
+        self.watch.begin(0, prd=self._prd_bytes)
+        try:
+            yield
+        finally:
+            with self.writing:
+                self.watch.put_back()
+                self.watch.end()
+
+    def apply(self, edit: Edit) -> str:
+        """Carry out a person's edit that reached the run, at once; returns a line for them. Raises RalphError."""
+        with self.writing:
+            if self.watch.is_on:
+                self.watch.put_back()
+            else:
+                self.take_edits()
+            applied = edits.apply(self.prd, edit, at=self._clock.iso())
+            data = self._encoder.encode(applied.prd)
+            self.watch.keep(data)
+            self._put_prd(applied.prd, data)
+            self.watch.take(data)
+            self._notice("info", f"ralph task: {applied.answer}")
+            return applied.answer
 
     # Write order, steps 2 and 3
 
     def settle(self, judged: Iteration, opening: Opening, *, time_left: float) -> tuple[Iteration, policy.Settlement]:
         """Write the verdict down, then carry it out; returns the settled record and what followed."""
+        judged = repeats.counted(judged, self._before(judged))
         history.update(self._project.folder, judged)
         return self._carry_out(judged, self._settlement(judged, time_left=time_left), opening)
 
@@ -153,17 +186,32 @@ class Settler:
             )
         return policy.settle(
             judged.verdict,
+            self._standing(judged, time_left=time_left),
             feedback=judged.feedback,
-            attempt=judged.attempt,
-            attempts_allowed=policy.max_attempts(self._project.config, judged.stage),
-            time_left=time_left,
             rollback=self._project.config.git.rollback,
+        )
+
+    def _standing(self, judged: Iteration, *, time_left: float) -> policy.Standing:
+        config = self._project.config
+        task = next((task for task in self.prd.tasks if task.id == judged.task_id), None)
+        task = task or Task(id=judged.task_id, title=judged.task_id)  # removed meanwhile
+        stages = requirements.stages_of(config, task)
+        return policy.Standing(
+            stage=judged.stage,
+            stages=stages,
+            attempt=judged.attempt,
+            allowed={stage: requirements.max_attempts(config, task, stage) for stage in {*stages, judged.stage}},
+            used=task.attempts,
+            time_left=time_left,
+            repeats=judged.repeats,
+            restarted=judged.restarted,
         )
 
     def _carry_out(
         self, judged: Iteration, settlement: policy.Settlement, opening: Opening
     ) -> tuple[Iteration, policy.Settlement]:
         """Step 3, safe to repeat: the code commit or rollback, prd.json, progress, the record, the state commit."""
+        self.watch.end()
         if settlement.trigger == "complete":
             settlement = self.landing.land(judged, self.prd.task(judged.task_id), self.branch, settlement)
         self.landing.keep_or_roll_back(judged, settlement, opening)
@@ -174,7 +222,7 @@ class Settler:
         self._append_progress(final, settlement)
         history.update(self._project.folder, final)
         self.landing.unsaved.add(f"history/iteration-{final.iteration_number}.json")
-        self._feedback[final.task_id] = final.feedback
+        self._last[final.task_id] = final
         if settlement.trigger in ("complete", "block"):
             self.landing.commit_state(self.branch, f"ralph: {final.task_id} {settlement.completion_status}")
         self.landing.save_state()
@@ -216,12 +264,15 @@ class Settler:
 
 def last_feedback(project: Project, task: Task) -> str:
     """What the history says the task's last attempt must be told; empty for a task that starts anew."""
-    if task.settled_iteration is None:
-        return ""
+    last = _read(project, task.settled_iteration) if task.settled_iteration is not None else None
+    return last.feedback if last else ""
+
+
+def _read(project: Project, number: int) -> Iteration | None:
     try:
-        return history.read(project.folder, task.settled_iteration).feedback
+        return history.read(project.folder, number)
     except RalphError:
-        return ""
+        return None
 
 
 def read_progress(project: Project) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from rulebook_ralph.core import events, selection
 from rulebook_ralph.core.enumeration import some
-from rulebook_ralph.core.evidence import Iteration
+from rulebook_ralph.core.evidence import Iteration, StopReason
 from rulebook_ralph.core.model import Prd, Task
 from rulebook_ralph.core.policy import RunTally, Settlement, Stop
 from rulebook_ralph.errors import ExitCode
@@ -29,8 +29,10 @@ def exit_code(ended: events.RunEnded) -> ExitCode:
     return _CODES[ended.stop_reason]
 
 
-def why_nothing_is_left(prd: Prd, *, only: Collection[str]) -> Stop:
-    """Why no task can be picked: all completed, or what is open is blocked or waits for it."""
+def why_nothing_is_left(prd: Prd, *, only: Collection[str], stuck: Collection[str] = ()) -> Stop:
+    """Why no task can be picked: all completed, or what is open is blocked or waits for it. `stuck` are the tasks that
+    this run blocked because they were stuck.
+    """
     tasks = [task for task in prd.tasks if not only or task.id in only]
     remaining = [task for task in tasks if task.status != "completed"]
     if not remaining:
@@ -43,12 +45,20 @@ def why_nothing_is_left(prd: Prd, *, only: Collection[str]) -> Stop:
     if waiting:
         needed = sorted({need for task in waiting for need in selection.waiting_on(prd, task)})
         parts.append(f"{len(waiting)} waiting for {some(needed)}")
-    return Stop("blocked", f"no task can be worked on: {', '.join(parts)}")
+    reason: StopReason = "stuck" if blocked and all(task_id in stuck for task_id in blocked) else "blocked"
+    return Stop(reason, f"no task can be worked on: {', '.join(parts)}")
 
 
 def settled_event(record: Iteration, settlement: Settlement, prd: Prd, tally: RunTally) -> events.IterationSettled:
     """What the console shows of a settled iteration. `duration_ms` is the whole pass."""
-    outcomes = {"complete": "completed", "retry": "retry", "block": "blocked", "interrupt": "interrupted"}
+    outcomes = {
+        "complete": "completed",
+        "advance": "verified",
+        "retry": "retry",
+        "send_back": "retry",
+        "block": "blocked",
+        "interrupt": "interrupted",
+    }
     outcome = "limited" if settlement.completion_status == "limited" else outcomes[settlement.trigger]
     return events.IterationSettled(
         iteration_number=record.iteration_number,

@@ -6,14 +6,18 @@ from dataclasses import dataclass
 import msgspec
 
 from rulebook_ralph.core.model import Prd, Task
+from rulebook_ralph.sources.completion_yaml import SUFFIXES
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A pending task whose source now lists more criteria than the PRD; `missing` are those the PRD does not have."""
+    """A pending task whose source now says more than the PRD. `missing` are the acceptance criteria that the PRD does
+    not have, `stages` those for which the source has criteria that differ.
+    """
 
     task_id: str
-    missing: tuple[str, ...]
+    missing: tuple[str, ...] = ()
+    stages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +36,9 @@ def merge(
 ) -> Merge:
     """Add the tasks the PRD does not have yet behind its own, in the order given; change nothing else.
 
-    `folders` are the folders that were read whole, as in `SourceReading.folders`: a task of the PRD from one of them
-    that was not imported has vanished. It is kept and listed. Without `folders`, those the imported tasks come from
-    count. `refused` are ids that are still there but could not be read.
+    `folders` are the folders and files that were read whole, as in `SourceReading.folders`: a task of the PRD from one
+    of them that was not imported has vanished. It is kept and listed. Without `folders`, those the imported tasks come
+    from count. `refused` are ids that are still there but could not be read.
     """
     known = {task.id.casefold(): task for task in prd.tasks}
     added: list[Task] = []
@@ -67,7 +71,10 @@ def _difference(existing: Task, imported: Task) -> Difference | None:
     had = set(existing.acceptance_criteria)
     missing = tuple(criterion for criterion in imported.acceptance_criteria if criterion not in had)
     more = len(imported.acceptance_criteria) > len(existing.acceptance_criteria)
-    return Difference(existing.id, missing) if existing.status == "pending" and more and missing else None
+    other = [stage for stage, criteria in imported.completion.items() if existing.completion.get(stage) != criteria]
+    if existing.status != "pending" or not ((more and missing) or other):
+        return None
+    return Difference(existing.id, missing if more else (), tuple(other))
 
 
 def _with_known_dependencies(task: Task, ids: Collection[str], problems: list[str]) -> Task:
@@ -82,12 +89,15 @@ def _with_known_dependencies(task: Task, ids: Collection[str], problems: list[st
 def _vanished(
     prd: Prd, imported: Sequence[Task], folders: Collection[str] | None, refused: Collection[str]
 ) -> tuple[str, ...]:
-    read = set(folders) if folders is not None else {_folder(task) for task in imported if task.source}
+    read = set(folders) if folders is not None else {_origin(task) for task in imported if task.source}
     there = {task.id.casefold() for task in imported} | {one.casefold() for one in refused}
     return tuple(
-        task.id for task in prd.tasks if task.source and _folder(task) in read and task.id.casefold() not in there
+        task.id for task in prd.tasks if task.source and _origin(task) in read and task.id.casefold() not in there
     )
 
 
-def _folder(task: Task) -> str:
+def _origin(task: Task) -> str:
+    """The folder that a task's own folder lies in, or the file that the task stands in."""
+    if task.source.endswith(SUFFIXES):
+        return task.source
     return task.source.rpartition("/")[0] or "."

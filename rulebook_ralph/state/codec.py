@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from rulebook_ralph.core.criteria import task_in_one_form
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import PRD_VERSION, Json, Prd, Task, Totals, Value
 from rulebook_ralph.core.prd_rules import problems_of
@@ -50,7 +51,15 @@ def decode_prd(data: bytes, *, name: str = PRD_NAME) -> Prd:
     prd = _with_unknown_keys(decode_prd_quick(data, name=name), data)
     if faults := problems_of(prd):
         raise _refusal(name, data, faults[0], more=len(faults) - 1)
-    return prd
+    return _in_one_form(prd)
+
+
+def _in_one_form(prd: Prd) -> Prd:
+    """The PRD with the criteria and overrides of its tasks in camelCase; the very one given where no task has any."""
+    if not any(task.completion or task.overrides for task in prd.tasks):
+        return prd
+    tasks = (task_in_one_form(task) if task.completion or task.overrides else task for task in prd.tasks)
+    return msgspec.structs.replace(prd, tasks=tuple(tasks))
 
 
 def decode_prd_quick(data: bytes, *, name: str = PRD_NAME) -> Prd:

@@ -8,7 +8,7 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rulebook_ralph.state import disk
@@ -44,6 +44,12 @@ class StateGuard:
         strangers = sorted(now.keys() - self.fingerprints.keys())
         put_back = [self._put_back(name, fetch) for name in changed]
         return (*filter(None, put_back), *map(self._put_away, strangers))
+
+    def with_prd(self, content: bytes) -> "StateGuard":
+        """The same with a task list that Ralph itself has just written."""
+        name = self.folder.prd.name
+        seen = disk.fingerprint(self.folder.prd)
+        return replace(self, contents=self.contents | {name: content}, fingerprints=self.fingerprints | {name: seen})
 
     def _put_back(self, name: str, fetch: Callable[[str], bytes | None]) -> Restored | None:
         path = self.folder.path / name
@@ -118,7 +124,6 @@ def _put(path: Path, content: bytes) -> None:
 
 
 def _remove(path: Path) -> None:
-
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

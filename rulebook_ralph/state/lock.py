@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,16 +23,13 @@ class Holder:
 
 
 _UNKNOWN = Holder(0, "", "")
+_LOOKS, _PAUSE = 500, 0.02
 
 
 @contextmanager
 def held(path: Path, *, since: str, command: str) -> Iterator[Holder | None]:
     """Hold the project's lock; yields the last holder if it died. Raises RalphError naming one that lives."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-    except OSError as error:
-        raise RalphError(f"cannot open the lock {path}: {error.strerror}; make the git folder writable") from error
+    descriptor = _opened(path)
     try:
         _take(descriptor, path)
         died = (_read(path) or _UNKNOWN) if os.fstat(descriptor).st_size > 0 else None
@@ -44,6 +42,19 @@ def held(path: Path, *, since: str, command: str) -> Iterator[Holder | None]:
                 os.ftruncate(descriptor, 0)
             raise
         os.ftruncate(descriptor, 0)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def briefly(path: Path) -> Iterator[Holder | None]:
+    """Hold the lock for one write, without becoming its holder: what it says of a dead run stays in it.
+
+    Yields the living holder where there is one; then the lock is not held. Raises RalphError where it cannot be opened.
+    """
+    descriptor = _opened(path)
+    try:
+        yield _living_holder(descriptor, path)
     finally:
         os.close(descriptor)
 
@@ -63,16 +74,38 @@ def holder(path: Path) -> Holder | None:
     return None
 
 
-def _take(descriptor: int, path: Path) -> None:
-    """Take the lock, or raise RalphError. One held without a living holder is only being looked at (`holder`)."""
+def _opened(path: Path) -> int:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        other = _read(path)
-        if other is not None and is_alive(other.pid):
-            who = f"process {other.pid} ('ralph {other.command}', since {other.since})"
-            raise RalphError(f"{who} is working on this project; wait for it or end it") from None
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    except OSError as error:
+        raise RalphError(f"cannot open the lock {path}: {error.strerror}; make the git folder writable") from error
+
+
+def _take(descriptor: int, path: Path) -> None:
+    """Take the lock, or raise RalphError."""
+    other = _living_holder(descriptor, path)
+    if other is not None:
+        who = f"process {other.pid} ('ralph {other.command}', since {other.since})"
+        raise RalphError(f"{who} is working on this project; wait for it or end it")
+
+
+def _living_holder(descriptor: int, path: Path) -> Holder | None:
+    """Who holds the lock, or None, and it is taken. Raises RalphError where nobody can be named for long.
+
+    One held without a living holder is held `briefly` or only looked at, or something wrote into it.
+    """
+    for _ in range(_LOOKS):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            other = _read(path)
+            if other is not None and is_alive(other.pid):
+                return other
+            time.sleep(_PAUSE)
+        else:
+            return None
+    raise RalphError(f"something holds the lock {path}, and its process is not named there; find it: fuser {path}")
 
 
 def is_alive(pid: int) -> bool:

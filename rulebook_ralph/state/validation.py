@@ -103,11 +103,16 @@ def _prd_faults(raw: Any, *, thorough: bool) -> Iterator[Fault]:
         yield Fault(("version",), f"version {str(version)[:20]} {NEWER}")
         return
     meaning = problems_of(_outline(raw))
-    explained_already = {fault.path for fault in meaning}
+    explained_already = {_whole_section(fault.path) for fault in meaning}
     for fault in _form_faults(raw, tasks, thorough=thorough):
-        if fault.path not in explained_already:
+        if _whole_section(fault.path) not in explained_already:
             yield fault
     yield from meaning
+
+
+def _whole_section(path: JsonPath) -> JsonPath:
+    """Criteria and overrides are read whole by core/criteria.py, which explains them better than a schema."""
+    return path[:3] if path[2:3] in (("completion",), ("overrides",)) else path
 
 
 def _form_faults(raw: dict[str, Any], tasks: Any, *, thorough: bool) -> Iterator[Fault]:
@@ -122,7 +127,7 @@ def _form_faults(raw: dict[str, Any], tasks: Any, *, thorough: bool) -> Iterator
 
 
 def _outline(raw: dict[str, Any]) -> Prd:
-    """As much of a PRD, however badly formed, as ids, dependencies and priorities can be checked in."""
+    """As much of a PRD, however badly formed, as ids, dependencies, priorities and criteria can be checked in."""
     version, project, tasks = raw.get("version"), raw.get("project"), raw.get("tasks")
     return Prd(
         version=version if isinstance(version, int) else PRD_VERSION,
@@ -134,12 +139,15 @@ def _outline(raw: dict[str, Any]) -> Prd:
 def _outlined(raw: Any, index: int) -> Task:
     task = raw if isinstance(raw, dict) else {}
     task_id, priority, dependencies = task.get("id"), task.get("priority"), task.get("dependencies")
+    completion, overrides = task.get("completion"), task.get("overrides")
     readable = isinstance(dependencies, list) and all(isinstance(each, str) for each in dependencies)
     return Task(
         id=task_id if isinstance(task_id, str) else f"unreadable-{index}",
         title="",
         priority=priority if isinstance(priority, int) else 1,
         dependencies=tuple(dependencies) if dependencies and readable else (),
+        completion=completion if isinstance(completion, dict) else {},
+        overrides=overrides if isinstance(overrides, dict) else {},
     )
 
 

@@ -53,6 +53,13 @@ class Repository:
         except GitError:
             return None
 
+    def commit_with_trailer(self, key: str, value: str) -> str | None:
+        """The newest commit of HEAD's history with that trailer, or None."""
+        wanted = f"%H %(trailers:key={key},valueonly,separator=%x20)"
+        found = self.git.text("log", f"--format={wanted}", "--fixed-strings", f"--grep={key}: {value}", "HEAD", "--")
+        pairs = (line.split(" ", 1) for line in found.splitlines())
+        return next((commit for commit, *named in pairs if named == [value]), None)
+
     def commit_of(self, revision: str) -> str | None:
         """The commit a revision names, or None."""
         try:

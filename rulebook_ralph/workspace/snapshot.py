@@ -47,9 +47,9 @@ class Workspace:
     meanwhile count like those made while an agent works.
     """
 
-    def __init__(self, repository: Repository) -> None:
+    def __init__(self, repository: Repository, *, index: str = "index") -> None:
         self.repository = repository
-        self.index = repository.private / "index"
+        self.index = repository.private / index
         self._index_digest = b""
         self._index_holds = ""
         self._trees: dict[str, str] = {}
@@ -76,7 +76,7 @@ class Workspace:
     def capture(self, opening: Opening) -> str:
         """The tree as it stands now, without what was untracked or ignored at opening and without the state folder."""
         self.index.parent.mkdir(parents=True, exist_ok=True)
-        self.index.with_name("index.lock").unlink(missing_ok=True)
+        self.index.with_name(f"{self.index.name}.lock").unlink(missing_ok=True)
         if not self._index_is_ours():
             self._load(opening.commit)
         self._rules = ignore_files(self.repository, self.index)

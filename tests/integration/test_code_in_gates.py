@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness import HONEST, PROMISE, TESTS, make_project, task
+from tests.harness import CHECK, FILES, HONEST, PROMISE, TESTS, make_project, task
 
 TICK = 'sed -i \'s/"pending"/"completed"/\' .rulebook-ralph/prd.json\n'
 PLANT = "git config user.name Evil; git tag evil; git branch evil; echo 'exit 1' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit\n"
@@ -14,10 +14,11 @@ WEAKEN = "sed -i 's/sh check.sh/true/' .rulebook-ralph/config.yaml\n"
 
 @pytest.mark.parametrize("code", [TICK, PLANT, WEAKEN, TICK + PLANT + "rm -rf .rulebook-ralph\n"])
 def test_what_a_gate_does_to_state_and_git_is_put_back(code: str, tmp_path: Path) -> None:
-    """The agent does its first task, and plants code in the gate's script that goes for the others."""
+    """The agent does its first task, and plants code in what the gate's script loads that goes for the others."""
     agent = f"test $RALPH_TASK = one || {{ echo done; {PROMISE.strip()}; exit; }}\n"
-    agent += f"cat >> check.sh <<'END'\n{code}exit 0\nEND\n" + HONEST
-    project = make_project(tmp_path, agent=agent, tasks=[task("one"), task("two"), task("three")], attempts=1)
+    agent += f"cat >> lib.sh <<'END'\n{code}exit 0\nEND\n" + HONEST
+    files = {**FILES, "lib.sh": "true\n", "check.sh": f". ./lib.sh\n{CHECK}"}
+    project = make_project(tmp_path, agent=agent, files=files, tasks=[task("one"), task("two"), task("three")], attempts=1)
     config, branches = project.folder.config.read_text(), project.git("branch", "--list", "main")
     assert project.ralph("run", "--no-retry-blocked").code == 3
     assert [each.status for each in project.prd.tasks] == ["completed", "blocked", "blocked"]

@@ -143,7 +143,7 @@ DECEITS: dict[str, Deceit] = {
         BREAK + REPORT + PROMISE, "gates", (*GATE, "You claimed that these pass", "tests")
     ),
     "breaks a gate, claims it in prose": Deceit(BREAK + CLAIM, "gates", (*GATE, "You claimed that these pass")),
-    "deletes the gate's script": Deceit("rm check.sh\n" + CLAIM, "gates", ("gate 'tests' failed", "check.sh")),
+    "deletes the gate's script": Deceit("rm check.sh\n" + CLAIM, "integrity", ("check.sh",)),
     "edits prd.json": Deceit(
         'sed -i \'s/"pending"/"completed"/; s/"in_iteration"/"completed"/\' .rulebook-ralph/prd.json\n' + CLAIM,
         "work",

@@ -303,6 +303,7 @@ def test_every_gate_red_on_the_base(project: Project) -> None:
 
 
 def test_strict_refuses_a_red_base(project: Project) -> None:
+    project.tasks(task(outcome="It is done.", acceptance_criteria=("It is there.",)))
     project.configure(gates=[{"name": "tests", "command": "false"}])
     ran = project.ralph("run", "--strict")
     assert ran.code == 2

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from rulebook_ralph.core.criteria import Criteria, MultiStage, Part
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import Prd, Status, Task
-from rulebook_ralph.core.settings import VerificationStep
+from rulebook_ralph.core.settings import StopCriteria, VerificationStep
 from rulebook_ralph.loop import brief
 from rulebook_ralph.loop.token_budget import tokens as tokens_of
 from rulebook_ralph.state import progress
@@ -59,7 +60,10 @@ def _situation(**values: Any) -> brief.Situation:
         "commits": ("abc1234 first",),
         "rules": ("Write tests.",),
         "steps": (VerificationStep(name="tests", command="make test"),),
-        "promise": "IMPLEMENTATION_COMPLETE",
+        "criteria": Criteria(promise="IMPLEMENTATION_COMPLETE"),
+        "stop_criteria": StopCriteria(),
+        "base": "0123456789abcdef",
+        "changed": (),
         "feedback": "",
         "iteration": 1,
         "max_iterations": 9,
@@ -72,6 +76,26 @@ def _situation(**values: Any) -> brief.Situation:
 
 def _render(**values: Any) -> brief.Brief:
     return brief.render(_situation(**values))
+
+
+@pytest.mark.parametrize("stage", ["coder", "reviewer", "tester", "qa"])
+def test_each_stage_has_its_own_role_promise_criteria_and_sees_what_was_changed(stage: Any) -> None:
+    verification = MultiStage(
+        stages=(
+            Part(name="unit", method="external", config={"command": "make unit", "outputContains": "ok"}),
+            Part(name="words", method="semantic", config={"checkFor": ["{{acceptance_criteria}}", "It is safe"]}),
+            Part(name="soft", method="semantic", config={"negativePatterns": ["FIXME"]}, required=False),
+        )
+    )
+    criteria = Criteria(promise="ALL_WELL", description="The wall was looked at.", verification=verification)
+    stop = StopCriteria(require_lint=True)
+    text = _render(stage=stage, criteria=criteria, stop_criteria=stop, changed=("src/wall.py",)).prompt
+    for told in ("ALL_WELL", "The wall was looked at.", "`make unit`", "'ok'", "It is safe", "FIXME", "lint"):
+        assert told in text
+    assert "(a warning only)" in text
+    assert ("git diff 0123456789ab" in text) == (stage != "coder") == ("src/wall.py" in text)
+    assert ("The work must change files" in text) == (stage == "coder")
+    assert TAG.search(text) is None
 
 
 def test_everything_is_there_when_it_fits() -> None:
@@ -121,7 +145,7 @@ def test_everything_is_there_when_it_fits() -> None:
         "- lint: `make lint` (a warning only)\n",
         "IMPLEMENTATION_COMPLETE",
         "It fell over.",
-        "Iteration 4 of at most 9 in this run; attempt 2 of 3 at this task.",
+        "Iteration 4 of at most 9 in this run; attempt 2 of 3 at this task (coder stage).",
     ):
         assert text in given.moving
     assert "cut" not in prompt

@@ -117,6 +117,23 @@ def test_unknown_keys_are_kept_where_they_are_and_lost_only_by_the_quick_reading
     assert codec.decode_prd_quick(data.replace(b',"$extra":4', b"")).extra == {}
 
 
+def test_criteria_and_overrides_are_read_in_either_spelling_and_written_in_one() -> None:
+    written = {
+        "completion": {
+            "coder": {"verification_method": "external", "verification_config": {"command": "x", "timeout": "2m"}},
+            "qa": {},
+        },
+        "overrides": {"stop_criteria": {"require_lint": True}},
+    }
+    prd = codec.decode_prd(_prd_text(json.dumps({"id": "a", "title": "A", **written})))
+    (_, task) = json.loads(codec.encode_prd(prd))["tasks"]
+    assert task["completion"] == {
+        "coder": {"verificationMethod": "external", "verificationConfig": {"command": "x", "timeout": 120}}
+    }
+    assert task["overrides"] == {"stopCriteria": {"requireLint": True}}
+    assert codec.decode_prd(codec.encode_prd(prd)) == prd
+
+
 def test_text_that_is_no_unicode_is_written_readably() -> None:
     iteration = codec.decode_iteration(codec.encode_iteration(_iteration(output="a\ud800b\ud83d\ude00")), name="x")
     assert iteration.output == "a\ufffdb\U0001f600"
@@ -159,6 +176,11 @@ BAD_PRDS = {
     "unknown": (_prd_text('{"id": "a", "title": "t", "dependencies": ["Ok"]}'), "p.json:6: $.tasks[1].dependencies[0]: there is no task 'Ok'; did you mean 'ok'?"),
     "itself": (_prd_text('{"id": "a", "title": "t", "dependencies": ["a"]}'), "p.json:6: $.tasks[1].dependencies[0]: task 'a' depends on itself"),
     "priority": (_prd_text('{"id": "a", "title": "t", "priority": 0}'), "p.json:6: $.tasks[1].priority: expected 1"),
+    "criteria": (_prd_text('{"id": "a", "title": "t",\n "completion": {"coder": {\n"promse": "X"}}}'), "p.json:8: $.tasks[1].completion.coder.promse: unknown key; did you mean `promise`?"),
+    "criteria of no stage": (_prd_text('{"id": "a", "title": "t",\n "completion": {"outcome": {}}}'), "p.json:7: $.tasks[1].completion.outcome: belongs to the task itself, beside `completion`"),
+    "criteria twice": (_prd_text('{"id": "a", "title": "t", "completion": {"qa": {"maxIterations": 1, "max_iterations": 2}}}'), "$.tasks[1].completion.qa.max_iterations: is the same key as `maxIterations`"),
+    "overrides": (_prd_text('{"id": "a", "title": "t", "overrides": {"executer": "x"}}'), "p.json:6: $.tasks[1].overrides.executer: unknown key; did you mean `executor`?"),
+    "pattern": (_prd_text('{"id": "a", "title": "t", "overrides": {"stop_criteria": {"blocked_regex": ".*"}}}'), "p.json:6: $.tasks[1].overrides.stop_criteria.blocked_regex: matches an empty text"),
     "cycle": (_prd_text('{"id": "a", "title": "t", "dependencies": ["ok", "b"]}, {"id": "b", "title": "t", "dependencies": ["a"]}'), "p.json:6: $.tasks[1].dependencies: dependency cycle: a -> b -> a"),
 }  # fmt: skip
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rulebook_ralph import config
-from rulebook_ralph.config_rules import seconds
-from rulebook_ralph.config_yaml import NotReadableError, read_yaml
-from rulebook_ralph.core.settings import Config, Executor, VerificationStep
+from rulebook_ralph.core.settings import Config, Executor, Hook, Role, VerificationStep
+from rulebook_ralph.core.struct_reading import seconds
 from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.plain_yaml import NotReadableError, read_yaml
 from rulebook_ralph.resources import schema
 
 PROJECT = ".rulebook-ralph/config.yaml"
@@ -132,7 +132,7 @@ BAD_FILES = {
     "limits:\n  maxCostUsd: cheap\n": ":2: limits.maxCostUsd: expected a number or null, got a string",
     "limits:\n  max_cost: 3\n": ":2: limits.max_cost: unknown key; did you mean `maxCostUsd`?",
     "limit: {}\n": ":1: limit: unknown key; did you mean `limits`?",
-    "zzz: 1\n": ":1: zzz: unknown key; known: tools, defaults, rules, verification, limits, git",
+    "zzz: 1\n": ":1: zzz: unknown key; known: tools, defaults, rules, verification, stages, stopCriteria, hooks, protect, integrity, judge, ralph, limits, git",
     "verification:\n  steps:\n    - name: a\n      comand: make\n": ":4: verification.steps[0].comand: unknown key; did you mean `command`?",
     "verification:\n  steps:\n    - command: make\n": ":3: verification.steps[0]: `name` is missing",
     "verification:\n  steps: make\n": ":2: verification.steps: expected a list, got a string",
@@ -174,7 +174,7 @@ BAD_FILES = {
     "rules: &r [*r]\n": "is nested too deeply",
     "rules: " + "[" * 5000: "is nested too deeply",
     "verification: {steps: [{name: a, command: x, workingDir: ../y}]}\n": "workingDir: must be a folder of the repository, from its root, got '../y'",
-    "verification: {steps: [{name: a, command: x, working_dir: /etc}]}\n": "workingDir: must be a folder of the repository",
+    "verification: {steps: [{name: a, command: x, working_dir: /etc}]}\n": "verification.steps[0].working_dir: must be a folder of the repository",
     "verification: {steps: [{name: a, command: x, workingDir: a/../../b}]}\n": "workingDir: must be a folder of the repository",
     "verification:\n  steps:\n    - {name: a, command: x}\n    - {name: a, command: y}\n": ":4: verification.steps[1].name: 'a' is used already by steps[0]",
     "verification: {steps: [{name: a, command: ' '}]}\n": "verification.steps[0].command: must not be empty",
@@ -184,6 +184,30 @@ BAD_FILES = {
     "tools:\n  executors:\n    - {id: a, type: command}\n    - {id: a, type: claude}\n": ":4: tools.executors[1].id: 'a' is used already by executors[0]",
     "tools: {executors: [{id: '', type: command}]}\n": "tools.executors[0].id: must not be empty",
     "rules: ['\x00']\n": "is no valid YAML",
+    "stages: []\n": ":1: stages: at least one stage is needed",
+    "stages: [coder, review]\n": ":1: stages[1]: expected one of coder, reviewer, tester, qa, got 'review'",
+    "stages: [qa, coder]\n": ":1: stages: each stage once, in the order coder, reviewer, tester, qa",
+    "stages: [coder, coder]\n": ":1: stages: each stage once",
+    "stopCriteria:\n  success_regex: '('\n": ":2: stopCriteria.success_regex: is no regular expression: missing )",
+    "stop_criteria: {blockedRegex: '(a{1000}){1000}'}\n": "stop_criteria.blockedRegex: its counted repeats come to more than 10000",
+    "stopCriteria: {requireTsc: true}\n": "stopCriteria.requireTsc: unknown key; did you mean `",
+    "hooks:\n  - {command: x}\n": ":2: hooks[0]: `name` is missing",
+    "hooks:\n  - {name: a}\n": ":2: hooks[0]: exactly one of `command` and `plugin` is needed, got neither",
+    "hooks: [{name: a, command: x, plugin: y}]\n": "hooks[0]: exactly one of `command` and `plugin` is needed, got both",
+    "hooks: [{name: ' ', plugin: y}]\n": "hooks[0].name: must not be empty",
+    'hooks: [{name: a, plugin: "y\\0"}]\n': "hooks[0].plugin: must not hold a NUL character",
+    "hooks: [{name: a, command: x, env: {'1': y}}]\n": "hooks[0].env: '1' is no name of an environment variable",
+    "hooks:\n  - {name: a, command: x}\n  - {name: a, plugin: y}\n": ":3: hooks[1].name: 'a' is used already by hooks[0]",
+    "+hooks: [{name: a}]\n": "+hooks[0]: exactly one of",
+    "protect: ['']\n": ":1: protect[0]: must be a glob of paths of the repository, as in a .gitignore, got ''",
+    "protect: [/ok, '!no', '!/']\n": "protect[2]: must be a glob",
+    "integrity: {allow: [a/../b]}\n": "integrity.allow[0]: must be a glob",
+    "integrity: {+allow: ['']}\n": "integrity.+allow[0]: must be a glob",
+    "integrity: {contradictions: [' ']}\n": "integrity.contradictions[0]: must not be empty: it is in every text",
+    "judge: {timeout: 0}\n": "judge.timeout: expected a number > 0",
+    "ralph: {agents: {codr: {}}}\n": "ralph.agents.codr: unknown key; did you mean `coder`?",
+    "ralph:\n  agents:\n    qa:\n      max_iterations: 0\n": ":4: ralph.agents.qa.max_iterations: expected a whole number >= 1",
+    "ralph: {default_verification: external}\n": "ralph.default_verification: expected one of string_match, semantic, got 'external'",
 }  # fmt: skip
 
 
@@ -281,7 +305,7 @@ STEPS = (
     VerificationStep(name="Type check", command="mypy .", kind="typecheck", required=False, working_dir="sub dir"),
 )
 _COMMENTED_KEY = re.compile(r"^( *)# ([A-Za-z]+:)", re.MULTILINE)
-_COMMENTED_ITEM = re.compile(r"^  #     ", re.MULTILINE)
+_COMMENTED_ITEM = re.compile(r"^ *#     ", re.MULTILINE)
 
 
 @pytest.mark.parametrize("steps", [(), STEPS])
@@ -301,13 +325,36 @@ def test_the_commented_file_says_what_is_built_in_and_the_steps(
 
 def test_the_commented_items_of_lists_can_be_used_too(root: Path) -> None:
     text = _COMMENTED_KEY.sub(r"\1\2", config.commented_config(()))
-    for name in ("executors", "steps"):
-        items, after = text.split(f"  {name}: []\n")
-        before, _, example = items.rpartition("  # An item, with all its keys:\n")
-        text = f"{before}  {name}:\n{_COMMENTED_ITEM.sub('    ', example)}{after}"
+    for key in ("  executors", "  steps", "hooks"):
+        items, after = text.split(f"\n{key}: []\n")
+        before, _, example = items.rpartition("# An item, with all its keys:\n")
+        text = f"{before}\n{key}:\n{_COMMENTED_ITEM.sub('    ', example)}\n{after}"
     found = _load(root, text)
     assert found.tools.executors == (Executor(id="my-agent", type="command", command="my-agent"),)
     assert found.verification.steps == (VerificationStep(name="tests", command="make test", kind="test"),)
+    assert found.hooks == (Hook(name="changelog", command="make changelog-check"),)
+
+
+def test_settings_in_settings(root: Path) -> None:
+    found = _loaded(
+        root,
+        "ralph: {default_max_iterations: 4, agents: {qa: {executor: other}}}\nstages: [coder, qa]\n",
+        user="ralph:\n  agents:\n    qa: {max_iterations: 2}\n",
+        environment={"RALPH_RALPH__AGENTS__CODER__ENABLED": "false", "RALPH_STAGES": "[coder, tester]"},
+    )
+    ralph = found.config.ralph
+    assert (ralph.default_max_iterations, ralph.agents.coder.enabled) == (4, False)
+    assert ralph.agents.qa == Role(executor="other", max_iterations=2)
+    assert found.config.stages == ("coder", "tester")
+    assert found.origins["ralph.agents.coder.enabled"] == "RALPH_RALPH__AGENTS__CODER__ENABLED"
+    assert found.origins["ralph.agents.qa.executor"] == f"{PROJECT}:1"
+    assert found.origins["ralph.agents.tester.executor"] == "built-in"
+
+
+def test_what_the_items_of_a_list_share_is_explained_once() -> None:
+    text = config.commented_config(())
+    assert text.count("# Id of the agent for this stage") == 1
+    assert text.count("      # executor:") == 4
 
 
 _texts = st.text(alphabet=st.characters(exclude_characters="\0"), min_size=1, max_size=20)

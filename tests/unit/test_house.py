@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "rulebook_ralph"
 NAME = "rulebook_ralph"
-HEAVY = {"rich", "jinja2", "jsonschema", "transitions", "ruamel", "psutil"}
+HEAVY = {"rich", "jinja2", "jsonschema", "transitions", "ruamel", "psutil", "regex", "anthropic"}
 
 MIDDLE = {"agents", "checks", "sources", "workspace", "state"}
 LEAVES = {
@@ -18,11 +18,14 @@ LEAVES = {
     "resources",
     "clock",
     "cancellation",
+    "control",
+    "lineage",
     "supervisor",
     "descendants",
     "process_search",
     "process_table",
     "pump",
+    "plain_yaml",
 }
 """Modules at the package's root that serve every room. They know core, and each other."""
 FAMILIES = ("console", "config")
@@ -34,7 +37,7 @@ BELOW = {
     "core": {"core", "errors"},
     **{room: {room, "core"} | LEAVES for room in MIDDLE},
     "loop": {"loop", "core"} | MIDDLE | LEAVES,
-    "config": {"config", "core", "errors", "resources"},
+    "config": {"config", "core", "errors", "resources", "plain_yaml"},
     "console": {"console", "core", "errors"},
     "app": {"console", "core"} | LEAVES,
     "commands": {"commands", "app", "config", "console", "loop", "core"} | MIDDLE | LEAVES,

@@ -28,6 +28,8 @@ def test_the_diagram_is_the_one_of_the_design() -> None:
         ("in_iteration", "pending"),
         ("blocked", "pending"),
         ("completed", "pending"),
+        ("pending", "completed"),
+        ("blocked", "completed"),
     }
 
 
@@ -58,6 +60,17 @@ def test_no_sequence_of_triggers_leaves_the_diagram(status: Status, triggers: li
             assert (trigger, before) not in DIAGRAM
         else:
             assert status == DIAGRAM[trigger, before]
+
+
+def test_the_drawing_shows_each_arrow_of_the_table_and_no_other() -> None:
+    first, start, *arrows = lifecycle.mermaid().splitlines()
+    assert (first, start.split()) == ("stateDiagram-v2", ["[*]", "-->", "pending"])
+    drawn = set()
+    for arrow in arrows:
+        ends, _, names = arrow.strip().partition(": ")
+        source, _, target = ends.partition(" --> ")
+        drawn |= {(trigger, source, target) for trigger in names.split(", ")}
+    assert drawn == set(TRANSITIONS)
 
 
 def test_threads_do_not_disturb_each_other() -> None:

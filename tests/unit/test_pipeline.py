@@ -1,11 +1,17 @@
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace as with_changes
 
+from rulebook_ralph.checks.hook_command import HookFailed
+from rulebook_ralph.checks.shell import Cancelled
+from rulebook_ralph.core.events import Notice
 from rulebook_ralph.core.evidence import (
+    SKIP,
     AgentFault,
     AgentResult,
     CheckResult,
@@ -14,129 +20,211 @@ from rulebook_ralph.core.evidence import (
     ParsedIteration,
     StopReason,
     Verdict,
+    Verified,
 )
-from rulebook_ralph.core.model import Task
-from rulebook_ralph.core.settings import VerificationStep
+from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop.evidence import Evidence, Gates, Judgement
-from rulebook_ralph.loop.pipeline import SKIP, built_in_hooks, judge
+from rulebook_ralph.loop.pipeline import CompletionHook, judge
+from rulebook_ralph.loop.rules.built_in import built_in_hooks
+from rulebook_ralph.loop.rules.stop_criteria import StopCriteria
 from rulebook_ralph.workspace.snapshot import Change
-
-PROMISE = "IMPLEMENTATION_COMPLETE"
-CHANGED = (Change("src/a.py", "M", is_gitlink=False),)
-STEP = VerificationStep(name="tests", kind="test", command="make test")
-GREEN = CheckResult(step="tests", kind="test", command="make test", passed=True, exit_code=0)
-RED = CheckResult(
-    step="tests", kind="test", command="make test", passed=False, exit_code=1, reason="exit code 1", output="1 failed"
-)
-LINT_GREEN = CheckResult(step="lint", kind="lint", command="make lint", passed=True, exit_code=0)
-LINT_RED = CheckResult(step="lint", kind="lint", command="make lint", passed=False, exit_code=2, reason="exit code 2")
+from tests.evidence import CHANGED, GREEN, LINT_GREEN, LINT_RED, PROMISE, RED, Attempt, criteria
 
 
-@dataclass
-class Attempt:
-    """Evidence by hand; it counts how often gates and commit are asked for, and what was asked for in which order."""
+def rules() -> tuple[CompletionHook, ...]:
+    """Ralph's own, with the stop criteria."""
+    hooks = built_in_hooks()
+    return hooks if any(isinstance(hook, StopCriteria) for hook in hooks) else (*hooks, StopCriteria())
 
-    gates: Gates = field(default_factory=lambda: Gates((GREEN,)))
-    refused: str | None = None
-    asked: list[str] = field(default_factory=list)
 
-    def evidence(self, **values: Any) -> Evidence:
-        defaults: dict[str, Any] = {
-            "task": Task(id="one", title="Do one"),
-            "stage": "coder",
-            "promise": PROMISE,
-            "result": AgentResult(agent="test", status="finished", final_text="done"),
-            "parsed": ParsedIteration(status="completed", promises=(PROMISE,)),
-            "changes": CHANGED,
-            "steps": (STEP,),
-            "excused": frozenset(),
-            "trust_agent": False,
-            "told": tuple,
-            "run_limited": False,
-        }
-        return Evidence(**(defaults | values), run_gates=self._run_gates, try_commit=self._try_commit)
-
-    def _run_gates(self) -> Gates:
-        self.asked.append("gates")
-        return self.gates
-
-    def _try_commit(self) -> str | None:
-        self.asked.append("commit")
-        return self.refused
-
-    def judged(self, **values: Any) -> Judgement:
-        return judge(self.evidence(**values), built_in_hooks())
+def judged(attempt: Attempt, **values: Any) -> Judgement:
+    return judge(attempt.evidence(**values), rules())
 
 
 def _verdict(attempt: Attempt | None = None, **values: Any) -> Verdict:
-    return (attempt or Attempt()).judged(**values).verdict
+    return judged(attempt or Attempt(), **values).verdict
 
 
 # The order
 
 
+class BrokenError(Exception):
+    pass
+
+
+AGAIN = Verdict(action="continue", reason="again", feedback="mend it")
+ENOUGH = Verdict(action="stop", reason="no more", stop_reason="blocked", counts=False)
+COMPLETE = Verdict(action="complete", reason="trust me")
+TIMEOUT = HookFailed("did not end within 30 s")
+Answer = Verdict | Exception
+
+
 @dataclass
 class Hook:
+    """A user's hook: what `should_run` and `run` give or raise."""
+
     name: str
     priority: int
-    answer: Verdict = SKIP
-    runs: bool = True
+    runs: bool | Exception = True
+    answer: Answer = SKIP
+    required: bool = False
     asked: list[str] = field(default_factory=list, compare=False)
 
     def should_run(self, evidence: Evidence) -> bool:
+        if isinstance(self.runs, Exception):
+            raise self.runs
         return self.runs
 
     def run(self, evidence: Evidence) -> Verdict:
         self.asked.append(self.name)
+        if isinstance(self.answer, Exception):
+            raise self.answer
         return self.answer
 
 
-_verdicts = st.sampled_from(
-    (
-        SKIP,
-        SKIP,
-        Verdict(action="continue", reason="again", feedback="mend it"),
-        Verdict(action="stop", reason="no more", stop_reason="blocked", counts=False),
-    )
-)
+def winner(hooks: Sequence[Hook]) -> tuple[str, str]:
+    """The documented winner's name and action: lowest priority first, as given among equals, the first not to skip."""
+    for hook in sorted(hooks, key=lambda hook: hook.priority):
+        failed = isinstance(hook.runs, Exception) or (hook.runs and isinstance(hook.answer, Exception))
+        if failed and hook.required:
+            return hook.name, "continue"
+        if not failed and hook.runs and hook.answer in (AGAIN, ENOUGH):
+            assert isinstance(hook.answer, Verdict)
+            return hook.name, hook.answer.action
+    return "pipeline", "complete"
+
+
+_runs = st.sampled_from([True, True, True, False, BrokenError("should_run")])
+_answers = st.sampled_from([SKIP, SKIP, COMPLETE, AGAIN, ENOUGH, BrokenError("run"), TIMEOUT])
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 5), _verdicts, st.booleans()), max_size=8))
-def test_the_lowest_priority_that_does_not_skip_wins(rules: list[tuple[int, Verdict, bool]]) -> None:
+@given(st.lists(st.tuples(st.integers(-1, 3), _runs, _answers, st.booleans()), max_size=8))
+def test_any_order_of_hooks_and_results_gives_the_documented_winner(
+    drawn: list[tuple[int, bool | Exception, Answer, bool]],
+) -> None:
     asked: list[str] = []
-    hooks = [Hook(f"h{index}", *rule, asked=asked) for index, rule in enumerate(rules)]
-    verdict = judge(Attempt().evidence(), hooks).verdict
-    running = [hook for hook in sorted(hooks, key=lambda hook: hook.priority) if hook.runs]
-    deciding = next((hook for hook in running if hook.answer.action != "skip"), None)
-    if deciding is None:
-        assert (verdict.action, verdict.hook, verdict.counts) == ("complete", "pipeline", True)
-        assert asked == [hook.name for hook in running]
-    else:
-        assert verdict == replace_hook(deciding.answer, deciding.name)
-        assert asked == [hook.name for hook in running[: running.index(deciding) + 1]]
+    notices: list[Notice] = []
+    hooks = [Hook(f"h{index}", *each, asked=asked) for index, each in enumerate(drawn)]
+    judgement = judge(Attempt().evidence(), hooks, report=notices.append)
+    verdict = judgement.verdict
+    assert (verdict.hook, verdict.action) == winner(hooks)
+    ordered = [hook.name for hook in sorted(hooks, key=lambda hook: hook.priority)]
+    reached = ordered if verdict.hook == "pipeline" else ordered[: ordered.index(verdict.hook) + 1]
+    by_name = {hook.name: hook for hook in hooks}
+    assert asked == [name for name in reached if by_name[name].runs is True]
+    failing = [
+        name
+        for name in reached
+        if isinstance(by_name[name].runs, Exception)
+        or (by_name[name].runs and isinstance(by_name[name].answer, Exception))
+    ]
+    assert len(judgement.log) == len(failing)
+    assert [notice.text for notice in notices] == list(judgement.log)
+    assert all(f"'{name}'" in line for name, line in zip(failing, judgement.log, strict=True))
+    decided = by_name.get(verdict.hook)
+    if decided and decided.answer in (AGAIN, ENOUGH) and decided.name not in failing:
+        assert isinstance(decided.answer, Verdict)
+        assert verdict == with_changes(decided.answer, hook=verdict.hook)
 
 
-def replace_hook(verdict: Verdict, hook: str) -> Verdict:
-    return Verdict(
-        action=verdict.action,
-        hook=hook,
-        reason=verdict.reason,
-        feedback=verdict.feedback,
-        stop_reason=verdict.stop_reason,
-        counts=verdict.counts,
+def test_equal_priorities_keep_the_order_in_which_they_were_given() -> None:
+    hooks = [Hook("late", 2, answer=AGAIN), Hook("first", 1, answer=AGAIN), Hook("second", 1, answer=ENOUGH)]
+    assert judge(Attempt().evidence(), hooks).verdict.hook == "first"
+    assert judge(Attempt().evidence(), hooks[::-1]).verdict.hook == "second"
+
+
+def test_a_required_hook_that_errs_asks_for_another_attempt_with_its_words() -> None:
+    hooks = [Hook("mine", 1, answer=BrokenError("no such table"), required=True), Hook("next", 2, answer=ENOUGH)]
+    judgement = judge(Attempt().evidence(), hooks)
+    assert (judgement.verdict.hook, judgement.verdict.action) == ("mine", "continue")
+    assert "BrokenError: no such table" in judgement.verdict.reason
+    assert "BrokenError: no such table" in judgement.verdict.feedback
+
+
+@pytest.mark.parametrize("check", ["run_gates", "try_commit", "diff"])
+def test_an_error_in_one_of_the_rules_that_always_hold_completes_nothing(check: str) -> None:
+    def broken(*_: object) -> Any:
+        raise OSError("disk on fire")
+
+    evidence = Attempt().evidence(**{check: broken})
+    hooks = (*rules(), AsksForDiff()) if check == "diff" else rules()
+    judgement = judge(evidence, hooks)
+    assert judgement.verdict.action == "continue"
+    assert "OSError: disk on fire" in judgement.verdict.feedback
+    assert judgement.gates == (Gates((GREEN,)) if check == "try_commit" else judgement.gates)
+    assert check != "run_gates" or judgement.gates == Gates()
+
+
+class AsksForDiff:
+    name, priority = "mine", 60
+
+    def should_run(self, evidence: Evidence) -> bool:
+        return bool(evidence.diff())
+
+    def run(self, evidence: Evidence) -> Verdict:
+        return SKIP
+
+
+def test_words_of_an_error_that_hold_a_secret_are_not_told() -> None:
+    judgement = judge(
+        Attempt().evidence(), [Hook("mine", 1, answer=BrokenError("login s3cret refused"), required=True)]
     )
+    assert "s3cret" not in f"{judgement}"
+    assert "Broken" in judgement.log[0]
+
+
+@pytest.mark.parametrize("error", [Cancelled(), RalphError("disk full")])
+def test_an_order_to_end_is_no_error_of_a_hook(error: Exception) -> None:
+    with pytest.raises(type(error)):
+        judge(Attempt().evidence(), [Hook("mine", 1, answer=error)])
+
+
+def test_the_reason_of_a_skip_is_told() -> None:
+    judgement = judge(Attempt().evidence(), [Hook("mine", 1, answer=Verdict(action="skip", reason="nothing to see"))])
+    assert judgement.verdict.action == "complete"
+    assert judgement.log == ("mine: nothing to see",)
 
 
 def test_a_hook_cannot_complete_a_task() -> None:
-    forged = Hook("mine", 30, Verdict(action="complete", reason="trust me"))
-    verdict = judge(Attempt().evidence(changes=()), [*built_in_hooks(), forged]).verdict
+    forged = Hook("mine", 30, answer=COMPLETE)
+    verdict = judge(Attempt().evidence(changes=()), [*rules(), forged]).verdict
     assert (verdict.action, verdict.hook) == ("continue", "work")
 
 
+def test_gates_are_run_for_a_hook_that_continues_and_not_for_one_that_stops() -> None:
+    for answer, steps in ((AGAIN, ["gates", "gates"]), (ENOUGH, [])):
+        attempt = Attempt()
+        judgement = judge(attempt.evidence(), [*rules(), Hook("mine", 30, answer=answer)])
+        assert judgement.verdict.hook == "mine"
+        assert attempt.asked == steps
+        assert judgement.gates == (Gates((GREEN,)) if steps else Gates())
+    late = judge(Attempt().evidence(), [*rules(), Hook("mine", 70, answer=ENOUGH)])
+    assert late.gates == Gates((GREEN,))
+
+
+def test_checks_of_the_criteria_are_kept() -> None:
+    result = CheckResult(step="coder", method="external", command="make check", passed=True)
+    attempt = Attempt(verified=Verified(passed=True, proven=True, results=(result,)))
+
+    class Criteria:
+        name, priority = "criteria", 60
+
+        def should_run(self, evidence: Evidence) -> bool:
+            return True
+
+        def run(self, evidence: Evidence) -> Verdict:
+            return SKIP if evidence.run_criteria().passed else AGAIN
+
+    assert judge(attempt.evidence(), [Criteria()]).checks == (result,)
+    assert judge(attempt.evidence(), [Hook("mine", 1, answer=ENOUGH), Criteria()]).checks == ()
+
+
 def test_the_built_in_hooks_stand_in_the_order_of_the_design() -> None:
-    names = [hook.name for hook in sorted(built_in_hooks(), key=lambda hook: hook.priority)]
-    assert names == ["agent", "integrity", "blocked", "work", "gates", "promise", "commit"]
+    names = [hook.name for hook in sorted(rules(), key=lambda hook: hook.priority)]
+    before = ["agent", "integrity", "blocked", "contradictions", "work"]
+    after = ["gates", "test-counts", "stop-criteria", "promise", "criteria", "integrity", "commit"]
+    assert names == [*before, *after]
 
 
 @settings(deadline=None)
@@ -161,7 +249,7 @@ def test_the_first_of_the_built_in_hooks_that_objects_decides(data: st.DataObjec
     values: dict[str, Any] = {}
     for name in chosen:
         values |= wrong[name]
-    verdict = judge(attempt.evidence(**values), data.draw(st.permutations(built_in_hooks()))).verdict
+    verdict = judge(attempt.evidence(**values), data.draw(st.permutations(rules()))).verdict
     assert verdict.hook == next((name for name in wrong if name in chosen), "pipeline")
     assert (verdict.action == "complete") == (not chosen)
     asked_for_gates = verdict.hook in ("gates", "promise", "commit", "pipeline")
@@ -175,9 +263,9 @@ def test_the_first_of_the_built_in_hooks_that_objects_decides(data: st.DataObjec
 
 def test_everything_that_holds_completes() -> None:
     attempt = Attempt(Gates((GREEN, LINT_GREEN)))
-    judged = attempt.judged()
-    assert judged.verdict.action == "complete"
-    assert judged.gates.results == (GREEN, LINT_GREEN)
+    judgement = judged(attempt)
+    assert judgement.verdict.action == "complete"
+    assert judgement.gates.results == (GREEN, LINT_GREEN)
     assert attempt.asked[0] == "gates"
     assert attempt.asked.count("commit") == 1
 
@@ -274,14 +362,14 @@ def test_an_attempt_without_a_change_never_completes(status: Literal["completed"
 
 def test_a_red_gate_is_fed_back_with_what_it_printed() -> None:
     attempt = Attempt(Gates((LINT_GREEN, RED)))
-    judged = attempt.judged()
-    verdict = judged.verdict
+    judgement = judged(attempt)
+    verdict = judgement.verdict
     assert (verdict.hook, verdict.action) == ("gates", "continue")
     assert verdict.reason == "gate failed: tests (exit code 1)"
     for text in ("make test", "exit code 1", "1 failed"):
         assert text in verdict.feedback
     assert "make lint" not in verdict.feedback
-    assert judged.gates.results == (LINT_GREEN, RED)
+    assert judgement.gates.results == (LINT_GREEN, RED)
     assert "commit" not in attempt.asked
 
 
@@ -345,10 +433,10 @@ def test_gates_that_go_on_changing_the_tree_are_told() -> None:
 
 def test_without_gates_none_are_run() -> None:
     attempt = Attempt()
-    judged = attempt.judged(steps=())
-    assert judged.verdict.action == "complete"
-    assert judged.gates == Gates()
-    assert attempt.asked == ["commit"]
+    judgement = judged(attempt, steps=())
+    assert judgement.verdict.action == "complete"
+    assert judgement.gates == Gates()
+    assert attempt.asked == ["criteria", "commit"]
 
 
 @pytest.mark.parametrize(
@@ -366,14 +454,14 @@ def test_without_gates_none_are_run() -> None:
 def test_the_promise(wanted: str, promises: tuple[str, ...], kept: bool) -> None:
     attempt = Attempt()
     parsed = ParsedIteration(status="completed", promises=promises)
-    judged = attempt.judged(promise=wanted, parsed=parsed)
-    assert (judged.verdict.action == "complete") == kept
-    assert judged.gates.results == (GREEN,)
+    judgement = judged(attempt, criteria=criteria(wanted), parsed=parsed)
+    assert (judgement.verdict.action == "complete") == kept
+    assert judgement.gates.results == (GREEN,)
     if not kept:
-        assert judged.verdict.hook == "promise"
-        assert wanted in judged.verdict.feedback
+        assert judgement.verdict.hook == "promise"
+        assert wanted in judgement.verdict.feedback
         assert "commit" not in attempt.asked
-        assert "<promise>" not in judged.verdict.feedback
+        assert "<promise>" not in judgement.verdict.feedback
 
 
 @pytest.mark.parametrize("problem", ["pre-commit refused it (exit code 1)\nno tabs", "", "\n\n", "x" * 100_000])
@@ -399,5 +487,5 @@ def test_what_was_put_back_is_told_whatever_the_verdict() -> None:
 def test_evidence_is_not_changed_by_judging() -> None:
     evidence = Attempt(Gates((RED,))).evidence()
     before = replace(evidence)
-    judge(evidence, built_in_hooks())
+    judge(evidence, rules())
     assert evidence == before

@@ -1,15 +1,16 @@
+import itertools
 from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rulebook_ralph.core import policy
+from rulebook_ralph.core import policy, requirements
 from rulebook_ralph.core.evidence import CompletionStatus, StopReason, Verdict
 from rulebook_ralph.core.lifecycle import Trigger, advance
-from rulebook_ralph.core.model import Task
-from rulebook_ralph.core.policy import RunTally, Settlement, Stop, limit_reached, settle
-from rulebook_ralph.core.settings import Config, Defaults, Limits
+from rulebook_ralph.core.model import Stage, Task
+from rulebook_ralph.core.policy import RunTally, Settlement, Standing, Stop, limit_reached, settle
+from rulebook_ralph.core.settings import Config, Defaults, Limits, Ralph, Role, Roles, StopCriteria
 
 DONE = Verdict(action="complete", hook="pipeline", reason="all holds")
 AGAIN = Verdict(action="continue", hook="gates", reason="gate failed")
@@ -19,16 +20,15 @@ Rollback = Literal["keep", "reset"]
 def _settle(
     verdict: Verdict, *, attempt: int = 1, allowed: int = 3, time_left: float = 60, rollback: Rollback = "keep"
 ) -> Settlement:
-    return settle(
-        verdict, feedback="mend it", attempt=attempt, attempts_allowed=allowed, time_left=time_left, rollback=rollback
-    )
+    standing = Standing("coder", ("coder",), attempt, {"coder": allowed}, {}, time_left)
+    return settle(verdict, standing, feedback="mend it", rollback=rollback)
 
 
 @pytest.mark.parametrize(("attempt", "time_left"), [(1, 60), (3, 60), (4, 60), (1, 0), (3, -5)])
 def test_completed_work_counts_even_when_everything_is_used_up(attempt: int, time_left: float) -> None:
     for rollback in ("keep", "reset"):
         settled = _settle(DONE, attempt=attempt, time_left=time_left, rollback=rollback)
-        assert settled == Settlement("complete", "completed", "", rollback=False, counts=True)
+        assert settled == Settlement("complete", "completed", "", rollback=False, counts=True, stop_reason="complete")
 
 
 @pytest.mark.parametrize(
@@ -128,16 +128,113 @@ def test_limits_of_a_run() -> None:
     assert limit_reached(Limits(), RunTally(9, 1e9, 1e9), max_iterations=10) is None
 
 
+STAGES: tuple[Stage, ...] = ("coder", "reviewer", "tester", "qa")
+
+
+def _standing(
+    stage: Stage = "coder",
+    stages: tuple[Stage, ...] = STAGES,
+    *,
+    attempt: int = 1,
+    used: dict[str, int] | None = None,
+    repeats: int = 1,
+    restarted: bool = False,
+) -> Standing:
+    allowed: dict[Stage, int] = {"coder": 3, "reviewer": 2, "tester": 2, "qa": 2}
+    return Standing(stage, stages, attempt, allowed, used or {}, 60, repeats, restarted)
+
+
+def test_a_verified_stage_hands_over_to_the_next_and_only_the_last_completes() -> None:
+    for stage, following in itertools.pairwise(STAGES):
+        settled = settle(DONE, _standing(stage), feedback="look at it", rollback="reset")
+        assert (settled.trigger, settled.completion_status, settled.next_stage) == ("advance", "completed", following)
+        assert (settled.rollback, settled.counts, settled.stop) == (False, True, None)
+    assert settle(DONE, _standing("qa"), feedback="", rollback="keep").trigger == "complete"
+    assert settle(DONE, _standing("coder", ("coder",)), feedback="", rollback="keep").trigger == "complete"
+
+
+@pytest.mark.parametrize("rollback", ["keep", "reset"])
+@pytest.mark.parametrize("hook", ["gates", "promise", "criteria", "user", "tests"])
+def test_a_later_stage_that_fails_sends_the_task_back_with_its_findings(hook: str, rollback: Rollback) -> None:
+    verdict = Verdict(action="continue", hook=hook, reason="no promise")
+    settled = settle(verdict, _standing("tester"), feedback="add() is wrong", rollback=rollback)
+    assert (settled.trigger, settled.next_stage, settled.completion_status) == ("send_back", "coder", "failed")
+    assert settled.rollback == (rollback == "reset")
+    assert "tester" in settled.feedback
+    assert "add() is wrong" in settled.feedback
+
+
+@pytest.mark.parametrize("hook", ["agent", "integrity"])
+def test_a_later_stage_whose_agent_failed_is_tried_again_itself(hook: str) -> None:
+    settled = settle(
+        Verdict(action="continue", hook=hook, reason="crash"), _standing("qa"), feedback="", rollback="keep"
+    )
+    assert (settled.trigger, settled.next_stage) == ("retry", None)
+
+
+def test_a_task_cannot_be_sent_back_for_ever() -> None:
+    sent = settle(AGAIN, _standing("reviewer", used={"coder": 2}), feedback="", rollback="keep")
+    assert sent.trigger == "send_back"
+    for standing in (_standing("reviewer", used={"coder": 3}), _standing("reviewer", attempt=2, used={"coder": 1})):
+        settled = settle(AGAIN, standing, feedback="", rollback="keep")
+        assert (settled.trigger, settled.stop_reason) == ("block", "max-iterations")
+
+
+def test_the_same_failure_three_times_starts_again_from_the_base_and_then_blocks() -> None:
+    assert settle(AGAIN, _standing(repeats=2), feedback="f", rollback="keep").rollback is False
+    again = settle(AGAIN, _standing(repeats=3, attempt=2), feedback="the failure", rollback="keep")
+    assert (again.trigger, again.rollback, again.restarted) == ("retry", True, True)
+    assert "the failure" in again.feedback
+    assert "another way" in again.feedback
+    later = settle(AGAIN, _standing("qa", repeats=3), feedback="f", rollback="keep")
+    assert (later.trigger, later.next_stage, later.rollback) == ("send_back", "coder", True)
+    blocked = settle(AGAIN, _standing(repeats=4, attempt=2, restarted=True), feedback="f", rollback="keep")
+    assert (blocked.trigger, blocked.stop_reason) == ("block", "stuck")
+    assert "gate failed" in (blocked.blocked_reason or "")
+    other = settle(AGAIN, _standing(repeats=1, attempt=2, restarted=True), feedback="f", rollback="keep")
+    assert (other.trigger, other.restarted) == ("retry", True)
+
+
+@pytest.mark.parametrize("switched", [Ralph(enabled=False), Ralph(agents=Roles(coder=Role(enabled=False)))])
+def test_where_the_loop_is_switched_off_there_is_a_single_pass(switched: Ralph) -> None:
+    config = Config(ralph=switched, defaults=Defaults(max_iterations=7))
+    task = Task(id="a", title="", completion={"coder": {"maxIterations": 9}})
+    assert requirements.max_attempts(config, task, "coder") == 1
+
+
 def test_attempts() -> None:
     config = Config()
     fresh = Task(id="a", title="")
-    assert [policy.max_attempts(config, stage) for stage in ("coder", "reviewer", "tester", "qa")] == [15, 5, 10, 5]
-    assert policy.attempts_left(config, fresh, "coder") == 15
+    assert [requirements.max_attempts(config, fresh, stage) for stage in STAGES] == [15, 5, 10, 5]
+    assert requirements.attempts_left(config, fresh) == 15
     used = Task(id="a", title="", status="in_iteration", attempts={"coder": 4, "qa": 1})
-    assert policy.attempts_left(config, used, "coder") == 11
-    assert policy.attempts_left(config, used, "qa") == 4
+    assert requirements.attempts_left(config, used) == 11
+    assert requirements.attempts_left(Config(stages=("coder", "qa")), used) == 11 + 4
     few = Config(defaults=Defaults(max_iterations=2))
-    assert policy.max_attempts(few, "tester") == 2
-    assert policy.attempts_left(few, used, "coder") == 0
+    assert requirements.max_attempts(few, fresh, "tester") == 2
+    assert requirements.attempts_left(few, used) == 0
     reopened = Task(id="a", title="", status="blocked", attempts={"coder": 15})
-    assert policy.attempts_left(config, reopened, "coder") == 15
+    assert requirements.attempts_left(config, reopened) == 15
+
+
+def test_the_limit_of_attempts_comes_from_the_criteria_the_role_the_default_the_table_in_this_order() -> None:
+    own = Task(id="a", title="", completion={"coder": {"max_iterations": 2}})
+    none = Task(id="b", title="")
+    roles = Ralph(default_max_iterations=5, agents=Roles(coder=Role(max_iterations=3)))
+    config = Config(ralph=roles, defaults=Defaults(max_iterations=4))
+    assert requirements.max_attempts(config, own, "coder") == 2
+    assert requirements.max_attempts(config, none, "coder") == 3
+    assert requirements.max_attempts(config, none, "qa") == 4
+    assert requirements.max_attempts(Config(ralph=roles), none, "qa") == 5
+
+
+def test_what_a_task_says_of_its_own_goes_over_the_configuration() -> None:
+    config = Config(stages=("coder", "qa"), rules=("one",), stop_criteria=StopCriteria(require_lint=True))
+    overrides = {"executor": "codex", "rules": ["two"], "stages": ["qa"], "stop_criteria": {"requirePromise": False}}
+    task = Task(id="a", title="", overrides=overrides)
+    assert requirements.stages_of(config, task) == ("qa",)
+    assert requirements.rules_for(config, task) == ("one", "two")
+    assert requirements.executor_for(config, task, "coder") == "codex"
+    assert requirements.stop_criteria_for(config, task) == StopCriteria(require_lint=True, require_promise=False)
+    own = Config(ralph=Ralph(agents=Roles(qa=Role(executor="gemini"))))
+    assert [requirements.executor_for(own, task, stage) for stage in ("coder", "qa")] == ["codex", "gemini"]

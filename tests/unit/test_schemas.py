@@ -10,11 +10,11 @@ import pytest
 from jsonschema import Draft202012Validator
 from referencing import Registry
 
-from rulebook_ralph import config_rules, resources
-from rulebook_ralph.config_rules import seconds
-from rulebook_ralph.core import evidence, model, settings
+from rulebook_ralph import resources
+from rulebook_ralph.core import criteria, evidence, model, settings
 from rulebook_ralph.core.problem import Fault
-from rulebook_ralph.core.refusal import choices, fields_of
+from rulebook_ralph.core.refusal import choices, fields_of, item_type, struct_in
+from rulebook_ralph.core.struct_reading import read_struct, seconds
 
 KEYWORDS = frozenset(
     [
@@ -34,8 +34,12 @@ KEYWORDS = frozenset(
         "required",
         "additionalProperties",
         "anyOf",
+        "allOf",
+        "if",
+        "then",
         "pattern",
         "minimum",
+        "maximum",
         "exclusiveMinimum",
         "minItems",
         "maxItems",
@@ -52,8 +56,18 @@ DESCRIBED: dict[str, tuple[str, type[msgspec.Struct]]] = {
     "config": ("config", settings.Config),
     "prd/task": ("prd", model.Task),
     "prd/totals": ("prd", model.Totals),
+    "prd/completion": ("prd", criteria._Stages),
+    "prd/criteria": ("prd", criteria._Written),
+    "prd/stringMatch": ("prd", criteria.StringMatch),
+    "prd/external": ("prd", criteria.External),
+    "prd/semantic": ("prd", criteria.Semantic),
+    "prd/multiStage": ("prd", criteria.MultiStage),
+    "prd/part": ("prd", criteria.Part),
+    "prd/overrides": ("prd", settings.Overrides),
+    "prd/stopCriteria": ("prd", settings.StopCriteria),
     "iteration/verdict": ("iteration", evidence.Verdict),
     "iteration/check": ("iteration", evidence.CheckResult),
+    "iteration/finding": ("iteration", evidence.Finding),
     "iteration/parsed": ("iteration", evidence.ParsedIteration),
     "iteration/tool": ("iteration", evidence.ToolResult),
     "iteration/usage": ("iteration", evidence.Usage),
@@ -63,22 +77,32 @@ DESCRIBED: dict[str, tuple[str, type[msgspec.Struct]]] = {
     "config/tools": ("config", settings.Tools),
     "config/defaults": ("config", settings.Defaults),
     "config/verification": ("config", settings.Verification),
+    "config/stopCriteria": ("config", settings.StopCriteria),
+    "config/hook": ("config", settings.Hook),
+    "config/integrity": ("config", settings.Integrity),
+    "config/judge": ("config", settings.Judge),
+    "config/ralph": ("config", settings.Ralph),
+    "config/roles": ("config", settings.Roles),
+    "config/role": ("config", settings.Role),
     "config/limits": ("config", settings.Limits),
     "config/git": ("config", settings.Git),
 }
 
 
-def _schemas(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The schema and all schemas in it."""
+def _schemas(schema: dict[str, Any], *, conditions: bool = False) -> Iterator[dict[str, Any]]:
+    """The schema and all schemas in it, those that only say which further one applies where asked for."""
     yield schema
+    for inner in schema.get("allOf", ()) if conditions else ():
+        for keyword in ("if", "then"):
+            yield from _schemas(inner[keyword], conditions=True)
     for keyword in ("properties", "patternProperties", "$defs"):
         for inner in schema.get(keyword, {}).values():
-            yield from _schemas(inner)
+            yield from _schemas(inner, conditions=conditions)
     for keyword in ("items", "additionalProperties"):
         if isinstance(schema.get(keyword), dict):
-            yield from _schemas(schema[keyword])
+            yield from _schemas(schema[keyword], conditions=conditions)
     for inner in schema.get("anyOf", ()):
-        yield from _schemas(inner)
+        yield from _schemas(inner, conditions=conditions)
 
 
 def _part(name: str) -> dict[str, Any]:
@@ -93,7 +117,7 @@ def test_each_schema_is_valid_and_has_no_misspelt_keyword(name: str) -> None:
     schema = resources.schema(name)
     Draft202012Validator.check_schema(schema)
     assert schema["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
-    for part in _schemas(schema):
+    for part in _schemas(schema, conditions=True):
         assert part.keys() <= KEYWORDS
         assert set(part.get("required", ())) <= part.get("properties", {}).keys()
         if "$ref" in part:
@@ -140,26 +164,49 @@ def test_schema_and_struct_have_the_same_types_and_choices(name: str) -> None:
 
 def _accepts(struct: type[msgspec.Struct], field: msgspec.structs.FieldInfo, sample: Any) -> bool:
     """Whether a reader of Ralph takes the sample as the value of the field."""
+    if struct is criteria._Stages:
+        return not [*criteria.completion_faults({field.encode_name: sample}, ())]
     if issubclass(struct, settings.Settings):
         faults: list[Fault] = []
-        config_rules.read_struct({field.encode_name: sample}, struct, (), faults)
+        written = {field.encode_name: sample}
+        read_struct(criteria._with_lists(written) if struct is criteria.Semantic else written, struct, (), faults)
         return not any(fault.path[:1] == (field.encode_name,) for fault in faults)
     try:
-        msgspec.convert(sample, field.type)
+        value = msgspec.convert(sample, field.type)
     except msgspec.ValidationError:
         return False
-    return True
+    reader = {"completion": criteria.completion_faults, "overrides": criteria.override_faults}.get(field.name)
+    return reader is None or not [*reader(value, ())]
 
 
-@pytest.mark.parametrize("name", [name for name in DESCRIBED if name.startswith("config/")])
+@pytest.mark.parametrize("name", [name for name in DESCRIBED if name.startswith("config")])
 def test_the_defaults_in_the_schema_are_the_built_in_ones(name: str) -> None:
     for field in fields_of(DESCRIBED[name][1]):
         described = _part(name)["properties"][field.encode_name]
-        if field.required:
+        if field.required or struct_in(field.type):
             assert "default" not in described
         else:
             default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
             assert json.dumps(described["default"]) == json.dumps(default), field.name
+
+
+@pytest.mark.parametrize("name", ["config", "config/tools", "config/verification", "config/integrity"])
+def test_each_list_of_the_configuration_can_be_added_to(name: str) -> None:
+    lists = [field.encode_name for field in fields_of(DESCRIBED[name][1]) if item_type(field.type) is not None]
+    assert {f"^\\+{key}$" for key in lists} == _part(name)["patternProperties"].keys()
+
+
+@pytest.mark.parametrize("name", [name for name in DESCRIBED if name.startswith("prd/")])
+def test_criteria_and_overrides_may_be_written_in_snake_case(name: str) -> None:
+    described = _part(name)
+    if described["additionalProperties"] is True:
+        return
+    names = {key: re.sub(r"[A-Z]", lambda upper: "_" + upper[0].lower(), key) for key in described["properties"]}
+    for key, snake in names.items():
+        if snake != key:
+            same = {word: value for word, value in described["properties"][key].items() if word != "description"}
+            found = described["patternProperties"][f"^{snake}$"]
+            assert found == {"description": f"The same as `{key}`.", **same}
 
 
 @pytest.mark.parametrize("text", ["90s", "15m", "1h", "1h30m", "2d", "1.5h", "", "90", "1m1h", "m", "1 h", "-5s", "5S"])

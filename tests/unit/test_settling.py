@@ -158,7 +158,7 @@ def _prds(draw: st.DrawFn) -> Prd:
     return _prd(*(draw(_tasks(name)) for name in names), totals=totals, description=draw(_words))
 
 
-_UNBOUND = set(LOOP_FIELDS) - {"attempts", "blocked_reason", "completed_at"}
+_UNBOUND = set(LOOP_FIELDS) - {"stage", "attempts", "blocked_reason", "completed_at"}
 
 
 @settings(deadline=None, max_examples=50)

@@ -8,6 +8,7 @@ import pytest
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.problem import Problem
 from rulebook_ralph.state import codec
+from rulebook_ralph.state.schema_check import faults_against
 from rulebook_ralph.state.validation import MOST_PROBLEMS, validate
 
 PRD = ".rulebook-ralph/prd.json"
@@ -99,6 +100,81 @@ def test_every_problem_of_a_prd_is_told_with_its_line_and_path(root: Path) -> No
         assert sum(line.startswith(f"{PRD}:{expected}") for line in told) == 1, (expected, told)
     assert len(told) == 13
     assert [line.split(":")[1] for line in told] == sorted((line.split(":")[1] for line in told), key=int)
+
+
+CRITERIA = b"""{
+  "version": 1,
+  "project": "p",
+  "tasks": [
+    {"id": "a", "title": "A", "completion": {
+      "coder": {"promis": "X"},
+      "qa": {"verification_method": "external",
+             "verification_config": {"command": ""}}
+    }},
+    {"id": "b", "title": "B", "completion": {"coder": 3}, "overrides": {
+      "stop_criteria": {
+        "success_regex": "("}}},
+    {"id": "c", "title": "C", "completion": [], "overrides": {"stages": ["qa", "coder"]}}
+  ]
+}
+"""
+
+
+@pytest.mark.parametrize("thorough", [False, True])
+def test_each_fault_of_criteria_is_told_once_with_its_line(root: Path, *, thorough: bool) -> None:
+    _put(root, CRITERIA)
+    assert [line.removeprefix(f"{PRD}:") for line in _told(root, thorough=thorough)] == [
+        "6: $.tasks[0].completion.coder.promis: unknown key; did you mean `promise`?",
+        "8: $.tasks[0].completion.qa.verification_config.command: must not be empty",
+        "10: $.tasks[1].completion.coder: expected an object, got a whole number",
+        "12: $.tasks[1].overrides.stop_criteria.success_regex: is no regular expression: missing ) at position 1",
+        "13: $.tasks[2].completion: expected object, got an array",
+        "13: $.tasks[2].overrides.stages: each stage once, in the order coder, reviewer, tester, qa",
+    ]
+
+
+SPEC_CRITERIA: dict[str, Any] = {
+    "coder": {"promise": "X", "verification_method": "external", "verification_config": {"command": "x", "timeout": 3}},
+    "reviewer": {"verificationMethod": "semantic", "verificationConfig": {"check_for": "{{acceptance_criteria}}"}},
+    "tester": {"verificationMethod": "string_match", "maxIterations": None},
+    "qa": {
+        "verification_method": "multi_stage",
+        "verificationConfig": {
+            "require_all": True,
+            "stages": [{"name": "a", "method": "external", "config": {"command": "x", "success_exit_code": 1}}],
+        },
+    },
+}
+
+
+def test_criteria_in_either_spelling_are_good_for_the_schema_too(root: Path) -> None:
+    overrides = {"stop_criteria": {"require_lint": True}, "rules": ["x"], "stages": ["coder", "qa"]}
+    task = {"id": "a", "title": "A", "completion": SPEC_CRITERIA, "overrides": overrides}
+    _put(root, GOOD | {"tasks": [task]})
+    assert _told(root, thorough=True) == []
+    _put(root, codec.encode_prd(codec.decode_prd(json.dumps(GOOD | {"tasks": [task]}).encode())))
+    assert _told(root, thorough=True) == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"coder": {"verification_method": "external", "verification_config": {"comand": "x"}}},
+        {"coder": {"verificationMethod": "external", "verificationConfig": {}}},
+        {"coder": {"verificationMethod": "string_match", "verification_config": {"command": "x"}}},
+        {"coder": {"verificationMethod": "semantic", "verificationConfig": {"check_for": [3]}}},
+        {"qa": {"verification_method": "multi_stage", "verification_config": {"stages": [{"name": "a"}]}}},
+        {
+            "qa": {
+                "verificationMethod": "multi_stage",
+                "verificationConfig": {"stages": [{"name": "a", "method": "external", "config": {"x": 1}}]},
+            }
+        },
+    ],
+)
+def test_the_schema_itself_knows_the_settings_of_each_method(wrong: dict[str, Any]) -> None:
+    assert [*faults_against({"id": "a", "title": "A", "completion": wrong}, "prd", "task")]
+    assert not [*faults_against({"id": "a", "title": "A", "completion": SPEC_CRITERIA}, "prd", "task")]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A YAML document as plain values together with the line of each, and nothing that a config file has no use for.
+"""A YAML document as plain values together with the line of each, and nothing that settings and tasks have no use for.
 
 Bounded on purpose: a hostile file ends in one sentence, not in a full memory or a traceback. ruamel.yaml is imported
 only when there is a file to read.
@@ -29,6 +29,10 @@ class Document:
     value: Any
     lines: Mapping[JsonPath, int]
 
+    def line(self, path: JsonPath) -> int | None:
+        """The line of the value, or of the nearest one around it."""
+        return next((self.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.lines), None)
+
 
 class NotReadableError(Exception):
     """The text is no YAML that Ralph reads. `line` and `column` from 1, where known."""
@@ -40,10 +44,10 @@ class NotReadableError(Exception):
         self.column = column
 
 
-def read_yaml(text: str) -> Document:
-    """The values of a YAML text. Raises NotReadableError."""
-    if len(text) > LONGEST_TEXT:
-        raise NotReadableError(Fault((), f"is larger than {LONGEST_TEXT // 1024} KB"), None)
+def read_yaml(text: str, *, longest: int = LONGEST_TEXT, most_values: int = MOST_VALUES) -> Document:
+    """The values of a YAML text of at most `longest` characters and `most_values` values. Raises NotReadableError."""
+    if len(text) > longest:
+        raise NotReadableError(Fault((), f"is larger than {longest // 1024} KB"), None)
     from ruamel.yaml import YAML  # noqa: PLC0415 - costs 20 ms, and most projects have no file to read
     from ruamel.yaml.error import MarkedYAMLError, YAMLError  # noqa: PLC0415
 
@@ -52,7 +56,7 @@ def read_yaml(text: str) -> Document:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             root = yaml.compose(text)
-            reading = _Reading(yaml)
+            reading = _Reading(yaml, most_values)
             return Document(None if root is None else reading.value(root, ()), reading.lines)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -69,6 +73,7 @@ def read_yaml(text: str) -> Document:
 @dataclass(slots=True)
 class _Reading:
     yaml: "YAML"
+    most_values: int
     lines: dict[JsonPath, int] = field(default_factory=dict)
     values: int = 0
 
@@ -76,8 +81,8 @@ class _Reading:
         from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode  # noqa: PLC0415 - see read_yaml
 
         self.values += 1
-        if self.values > MOST_VALUES:
-            raise self._refusal(node, path, f"expands to more than {MOST_VALUES} values")
+        if self.values > self.most_values:
+            raise self._refusal(node, path, f"expands to more than {self.most_values} values")
         if len(path) > DEEPEST:
             raise self._refusal(node, path[:3], "is nested too deeply")
         self.lines[path] = node.start_mark.line + 1

@@ -1,0 +1,78 @@
+"""Which model judges: the Anthropic API, or an agent the user has already."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Event
+
+from rulebook_ralph.agents.agent import Agent, AgentSettings
+from rulebook_ralph.agents.agent_model import AgentModel, judging
+from rulebook_ralph.agents.anthropic_model import KEYS, NO_KEY, NO_PACKAGE, AnthropicModel, full_name
+from rulebook_ralph.core.question import Ask
+from rulebook_ralph.core.settings import Judge
+from rulebook_ralph.errors import RalphError
+
+ANTHROPIC = "anthropic"
+
+_NEVER_JUDGES = frozenset({"scripted"})
+
+
+@dataclass(frozen=True, slots=True)
+class JudgingModel:
+    """`ask` is None where there is no model; then `missing` says why, in one line. `name` is for people."""
+
+    ask: Ask | None
+    missing: str = ""
+    name: str = ""
+
+
+def judge_from(
+    judge: Judge,
+    *,
+    settings_of: Callable[[str], AgentSettings],
+    default_executor: str,
+    make_agent: Callable[[AgentSettings, Mapping[str, str]], Agent],
+    environment: Mapping[str, str],
+    scratch: Path | None,
+    cancelled: Event,
+) -> JudgingModel:
+    """The model that `judge` names. `settings_of` gives an executor by its id, and `make_agent` (registry.create) makes
+    one for an environment. Without an executor it is the API where a key and the package are there, else the default
+    agent. Agents judge in an empty folder made in `scratch` (None: the system's place for temporary
+    files), which must lie outside the project. Nothing is started, asked or imported before the first question.
+    """
+    problem = _problem_with_the_api(environment)
+    executor = judge.executor or (default_executor if problem else ANTHROPIC)
+    if executor == ANTHROPIC:
+        if problem:
+            return JudgingModel(None, problem)
+        api = AnthropicModel(environment, model=judge.model, timeout=judge.timeout, cancelled=cancelled)
+        return JudgingModel(api, name=full_name(judge.model))
+    settings = settings_of(executor)
+    if settings.type in _NEVER_JUDGES and not judge.executor:
+        return JudgingModel(None, f"agent {executor} cannot judge; set {KEYS[0]}, or judge.executor")
+    surroundings = {**environment, **settings.env}
+
+    def make(model: str) -> Agent:
+        return make_agent(judging(settings, model), surroundings)
+
+    try:
+        make(judge.model)
+    except RalphError as error:
+        return JudgingModel(None, str(error))
+    agent = AgentModel(
+        make,
+        model=judge.model,
+        environment=surroundings,
+        timeout=judge.timeout,
+        scratch=scratch,
+        cancelled=cancelled,
+    )
+    return JudgingModel(agent, name=settings.id)
+
+
+def _problem_with_the_api(environment: Mapping[str, str]) -> str:
+    if not any(environment.get(name) for name in KEYS):
+        return NO_KEY
+    return "" if find_spec(ANTHROPIC) else NO_PACKAGE

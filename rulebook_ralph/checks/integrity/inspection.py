@@ -1,0 +1,120 @@
+"""Everything that an attempt may not have done to the checks that judge it, found in one look at its diff."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from rulebook_ralph.checks.integrity.collection_hooks import collection_files, collection_hooks
+from rulebook_ralph.checks.integrity.gate_changes import defining_files, gate_changes, stand_ins, started_scripts
+from rulebook_ralph.checks.integrity.gate_commands import read_gates
+from rulebook_ralph.checks.integrity.globs import Globs
+from rulebook_ralph.checks.integrity.lost_tests import (
+    Removals,
+    deleted_other_tests,
+    deleted_tests,
+    emptied_tests,
+    hidden_tests,
+)
+from rulebook_ralph.checks.integrity.mentions import Mentions
+from rulebook_ralph.checks.integrity.objection import Objection
+from rulebook_ralph.checks.integrity.skipped_tests import skipped_groups, skipped_tests
+from rulebook_ralph.checks.integrity.suites import Pairing, Suite, is_test_file, pair, read_suites
+from rulebook_ralph.core.diff import FileDiff, Versions
+from rulebook_ralph.core.model import Task
+from rulebook_ralph.core.settings import VerificationStep
+
+ReadVersions = Callable[[Sequence[FileDiff]], Mapping[str, Versions]]
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """The diff of an attempt and what it is held against. `red` are steps that were red on the base; `allow` the globs
+    of files that may be changed all the same. Files are read where something in them was changed that could count.
+    """
+
+    task: Task
+    diff: tuple[FileDiff, ...]
+    versions: ReadVersions
+    steps: tuple[VerificationStep, ...]
+    red: frozenset[str]
+    allow: tuple[str, ...]
+
+    @cached_property
+    def mentions(self) -> Mentions:
+        return Mentions(self.task, self.diff)
+
+    @cached_property
+    def removals(self) -> Removals:
+        return Removals(self.mentions.removals, self.diff)
+
+    @cached_property
+    def _allowed(self) -> Globs:
+        return Globs(self.allow)
+
+    def excuses(self, path: str) -> bool:
+        """Whether the task names a file, or the configuration allows it to be changed."""
+        return self._allowed.match(path) or self.mentions.name(path)
+
+    def allows(self, path: str) -> bool:
+        """Whether the configuration allows a file to be changed."""
+        return self._allowed.match(path)
+
+    @cached_property
+    def _read(self) -> Mapping[str, Versions]:
+        """The texts of all files that are looked at: git is asked once."""
+        tests = [file for file in self.diff if is_test_file(file.path) or is_test_file(file.old_path)]
+        wanted = [file for file in tests if file.kind in ("M", "R") or file.binary]
+        wanted += [file for file in defining_files(self.diff) if file.kind != "A" or file.binary]
+        wanted += [file for file in collection_files(self.diff) if file.kind in ("M", "R")]
+        found = dict(self.versions(list({file.path: file for file in wanted}.values()))) if wanted else {}
+        for file in self.diff:
+            if file.kind == "A" and not file.binary and file.path not in found:
+                found[file.path] = Versions(None, "\n".join(line.text for line in file.added))
+        return found
+
+    @cached_property
+    def suites(self) -> tuple[Suite, ...]:
+        return read_suites(self.diff, lambda files: {file.path: self._read[file.path] for file in files})
+
+    @cached_property
+    def pairing(self) -> Pairing:
+        return pair(self.suites)
+
+    def of_tests(self) -> Iterator[Objection]:
+        """Tests deleted, emptied, hidden or newly skipped."""
+        if self.suites:
+            yield from deleted_tests(self.pairing, self.suites, self.removals, self.excuses)
+            yield from emptied_tests(self.pairing, self.suites, self.excuses)
+            yield from hidden_tests(self.suites, self.excuses)
+            yield from skipped_tests(self.pairing, self.excuses)
+            yield from skipped_groups(self.diff, self.suites, self.excuses)
+        yield from deleted_other_tests(self.diff, self.removals, self.excuses)
+
+    def of_gates(self) -> Iterator[Objection]:
+        """Changes to what defines the gates."""
+        gates = read_gates(self.steps)
+        green = [gate for gate in gates if gate.name not in self.red]
+        files = [file for file in defining_files(self.diff) if not self._excuses_change(file)]
+        told = list(gate_changes(files, self._read, gates, green, self.diff)) if files else []
+        yield from told
+        paths = {objection.path for objection in told}
+        yield from (found for found in started_scripts(self.diff, gates, self.excuses) if found.path not in paths)
+        yield from stand_ins(self.diff, green, self.excuses)
+        if collection_files(self.diff) or any("customize.py" in file.path for file in self.diff):
+            yield from collection_hooks(self.diff, self._read, self.excuses)
+
+    def _excuses_change(self, file: FileDiff) -> bool:
+        """A renamed file is excused where its old name is; that a new one was made of it says nothing of the old."""
+        return self.excuses(file.old_path or file.path)
+
+    def explained_losses(self) -> int | None:
+        """How many tests fewer than at the base may be run, by what was deleted or merged and was not objected to.
+
+        None where it cannot be told: all changed test files are excused, or one of these tests stands for many.
+        """
+        changed = [suite for suite in self.suites if suite.file.kind != "A"]
+        if changed and all(self.excuses(suite.file.old_path or suite.file.path) for suite in changed):
+            return None
+        if any(case.is_many for case in self.pairing.lost):
+            return None
+        return len(self.pairing.lost) + self.pairing.merged

@@ -1,0 +1,101 @@
+"""The targets of a Makefile or recipes of a justfile that a gate reaches, and what they read."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+_RULE = re.compile(r"^@?(?P<names>[^\s:=#@][^:=#]*?|\.[A-Z]+)\s*::?(?![:=])(?P<needs>[^=]*(?:=.*)?)$")
+_VARIABLE = re.compile(
+    r"^(?:(?:export|override|private|set|define)\s+)*(?P<name>[A-Za-z_][\w.-]*)\s*(?:[:?+!]{0,3}=|\s*$)(?P<value>.*)$"
+)
+_ALIAS = re.compile(r"^alias\s+(?P<name>[\w-]+)\s*:=\s*(?P<target>[\w-]+)")
+_USED = re.compile(r"\$[({](\w[\w.-]*)|\{\{\s*(\w[\w-]*)")
+_ALWAYS = frozenset(("SHELL", ".SHELLFLAGS", "MAKEFLAGS", "PATH", "shell", "positional-arguments", "dotenv-load"))
+_LONGEST_LINE = 4000
+_OF_CHECKS = re.compile(r"test|lint|check|type|build|\bci\b|cov|verif|spec|format|^all$", re.IGNORECASE)
+_WORD = re.compile(r"[\w.%/-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    rules: Mapping[str, str]
+    """Name -> what it needs and does, all rules of that name together."""
+    variables: Mapping[str, str]
+    others: str
+    first: str
+
+
+def changed_targets(before: str, after: str, wanted: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """What of a file a gate reaches and was changed: what it is, and a text where it stands. `wanted` are the targets
+    that gates name (an empty one is the first of the file); without any, those named like checks.
+    """
+    old, new = _read(before), _read(after)
+    reached = _reached(old, wanted or frozenset(filter(_OF_CHECKS.search, old.rules)))
+    for name in sorted(reached):
+        if old.rules.get(name, "") != new.rules.get(name, ""):
+            yield f"the target `{name}` was {'changed' if name in new.rules else 'removed'}", f"{name}:"
+    text = "\n".join(old.rules.get(name, "") for name in reached)
+    for name in sorted(_variables(old, text)):
+        if old.variables.get(name) != new.variables.get(name):
+            yield f"the variable `{name}` was changed, which a gate's target uses", name
+    if old.others != new.others:
+        yield "what holds for all targets was changed", ""
+
+
+def _reached(file: _File, wanted: frozenset[str]) -> set[str]:
+    """Targets with those that they need or call."""
+    reached: set[str] = set()
+    waiting = [name or file.first for name in wanted]
+    while waiting:
+        name = waiting.pop()
+        if name in reached or name not in file.rules:
+            continue
+        reached.add(name)
+        waiting += [word for word in _WORD.findall(file.rules[name]) if word in file.rules]
+    return reached
+
+
+def _variables(file: _File, text: str) -> set[str]:
+    """Variables that a text uses, and those that these use."""
+    found = {name for name in file.variables if name in _ALWAYS}
+    waiting = [text]
+    while waiting:
+        for one, two in _USED.findall(waiting.pop()):
+            name = one or two
+            if name not in found:
+                found.add(name)
+                waiting.append(file.variables.get(name, ""))
+    return found | (_ALWAYS - {"PATH"})
+
+
+def _read(text: str) -> _File:
+    rules: dict[str, list[str]] = defaultdict(list)
+    variables: dict[str, list[str]] = defaultdict(list)
+    others: list[str] = []
+    current: list[str] = []
+    first = ""
+    for whole in text.replace("\\\n", " ").split("\n"):
+        line = whole[:_LONGEST_LINE]
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if line[0] in " \t" and current:
+            for name in current:
+                rules[name].append(" ".join(line.split()))
+            continue
+        current = []
+        if alias := _ALIAS.match(line):
+            rules[alias["name"]].append(alias["target"])
+        elif (rule := _RULE.match(line)) and not re.match(r"[^:]*[:?+!]=", line):
+            current = [name for name in rule["names"].split() if name != ".PHONY"][:50]
+            first = first or next((name for name in current if not name.startswith(".")), "")
+            for name in current:
+                rules[name].append(" ".join(rule["needs"].split("#")[0].split()))
+        elif variable := _VARIABLE.match(line.strip()):
+            variables[variable["name"]].append(line.strip())
+        else:
+            others.append(" ".join(line.split()))
+    special = [name for name in rules if name.startswith(".") and name.isupper()]
+    others += [f"{name}: {' '.join(rules.pop(name))}" for name in special]
+    joined = {name: "\n".join(lines) for name, lines in rules.items()}
+    return _File(joined, {name: "\n".join(lines) for name, lines in variables.items()}, "\n".join(others), first)

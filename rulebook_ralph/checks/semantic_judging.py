@@ -1,0 +1,132 @@
+"""A question to the model that judges, asked again once where the answer is of no use; and what an answer is worth."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rulebook_ralph import resources
+from rulebook_ralph.checks.semantic_answer import Ruling, Unusable, read_answer
+from rulebook_ralph.checks.semantic_material import Material, Section
+from rulebook_ralph.checks.semantic_prompt import Sheet, Token, data, instructions, make_sheet, spoiled
+from rulebook_ralph.checks.semantic_quarantine import addresses_a_judge
+from rulebook_ralph.checks.shell import Cancelled
+from rulebook_ralph.checks.subject import Ask, ModelError, Question, Subject
+from rulebook_ralph.core.evidence import Finding
+from rulebook_ralph.core.printable import clipped
+from rulebook_ralph.core.question import ModelRefusedError
+
+_ATTEMPTS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What one answer says of one criterion, after its evidence was looked up."""
+
+    verdict: Literal["met", "not_met", "unclear"]
+    finding: Finding
+
+
+class NoJudgement(Exception):  # noqa: N818 - says what there is not
+    """The question came to nothing. `distrusted`: an answer came and is not to be believed, which fails the work; else
+    the model is at fault.
+    """
+
+    def __init__(self, problem: str, *, distrusted: bool) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.distrusted = distrusted
+
+
+class _NotBelieved(Exception):  # noqa: N818 - told as a NoJudgement in the end
+    """The answer says yes to a control."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Asks about parts of the work. `model` empty leaves the choice to whoever answers."""
+
+    ask: Ask
+    model: str
+    subject: Subject
+    criteria: tuple[str, ...]
+    material: Material
+    token: Token
+
+    def part(self, sections: Sequence[Section], number: int, parts: int) -> tuple[Opinion, ...]:
+        """What the model says of each criterion. Raises NoJudgement and Cancelled."""
+        problem, distrusted = "", ""
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                opinions, unfounded = self._asked(sections, number, parts, problem)
+            except ModelError as error:
+                if self.subject.cancelled.is_set():
+                    raise Cancelled from error
+                why = clipped(str(error)) or "it gave no answer"
+                refused = isinstance(error, ModelRefusedError)  # else an attempt could talk its judge out of judging
+                raise NoJudgement(distrusted or why, distrusted=bool(distrusted) or refused) from error
+            except Unusable as error:
+                problem = f"the answer cannot be used: {clipped(str(error))}"
+                continue
+            except _NotBelieved as error:
+                problem = distrusted = str(error)
+                continue
+            if not unfounded or attempt == _ATTEMPTS:
+                return opinions
+            problem = f"{unfounded} of the quoted lines do not stand at the place that was named"
+        if not distrusted and self.material.withheld:
+            # Work that talks to its judge must gain nothing by confusing it.
+            distrusted = f"{problem}, and the work addresses its judge"
+        raise NoJudgement(distrusted or problem, distrusted=bool(distrusted))
+
+    def _asked(
+        self, sections: Sequence[Section], number: int, parts: int, problem: str
+    ) -> tuple[tuple[Opinion, ...], int]:
+        """The opinions, and how many of them had no evidence that could be found."""
+        subject = self.subject
+        if subject.cancelled.is_set():
+            raise Cancelled
+        sheet = make_sheet(self.criteria, self.token, unlike=data(self.material, sections, ""))
+        told = instructions(
+            sheet,
+            title=subject.title,
+            description=subject.description,
+            stage=subject.stage,
+            part=number,
+            parts=parts,
+            problem="it did not fit the schema" if addresses_a_judge(problem) else problem,
+        )
+        shown = data(self.material, sections, sheet.nonce)
+        answer = self.ask(Question(subject.clean(told), shown, resources.schema("judgement"), self.model))
+        rulings = read_answer(answer, nonce=sheet.nonce, ids=tuple(sheet.statements))
+        if why := spoiled(sheet, rulings):
+            raise _NotBelieved(why)
+        opinions = tuple(_opinion(sheet.statements[name], rulings[name], sections) for name in sheet.criteria)
+        return opinions, _unfounded(sheet, rulings, opinions)
+
+
+def _opinion(criterion: str, ruling: Ruling, sections: Sequence[Section]) -> Opinion:
+    reason = clipped(ruling.reason)
+    if ruling.verdict != "met":
+        reason = reason or ("it is not met" if ruling.verdict == "not_met" else "the work does not show it")
+        return Opinion(ruling.verdict, Finding(criterion=criterion, met=False, reason=reason))
+    for place in ruling.evidence:
+        for section in sections:
+            if _same_file(section.name, place.file) and section.shows(place.line, place.quote):
+                found = Finding(criterion=criterion, met=True, reason=reason, file=section.path, line=place.line)
+                return Opinion("met", found)
+    return Opinion(
+        "unclear",
+        Finding(criterion=criterion, met=False, reason="the judge could point to no line of the work that shows it"),
+    )
+
+
+def _unfounded(sheet: Sheet, rulings: Mapping[str, Ruling], opinions: Sequence[Opinion]) -> int:
+    claimed = (rulings[name].verdict for name in sheet.criteria)
+    return sum(
+        verdict == "met" and opinion.verdict != "met" for verdict, opinion in zip(claimed, opinions, strict=True)
+    )
+
+
+def _same_file(name: str, cited: str) -> bool:
+    cited = cited.strip()
+    return cited == name or cited in {f"./{name}", f"a/{name}", f"b/{name}"}

@@ -1,0 +1,119 @@
+"""`ralph verify`: the verdict on the tree as it stands, with no agent, for people and CI."""
+
+import click
+
+from rulebook_ralph.app import App
+from rulebook_ralph.checks.shell import Cancelled
+from rulebook_ralph.commands.interrupting import interruptible
+from rulebook_ralph.commands.projects import open_project
+from rulebook_ralph.console import Console
+from rulebook_ralph.core import events
+from rulebook_ralph.core.evidence import CheckResult
+from rulebook_ralph.core.model import Prd, Task
+from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.loop import preflight
+from rulebook_ralph.loop.crew import Crew
+from rulebook_ralph.loop.verifying import Report, StageVerdict, Verifier
+from rulebook_ralph.state import store
+
+
+@click.command()
+@click.argument("task_ids", nargs=-1, metavar="[TASK…]")
+@click.option("--json", is_flag=True, help="Print one JSON object; the rest goes to stderr.")
+@click.pass_obj
+def command(app: App, task_ids: tuple[str, ...], *, json: bool) -> int:
+    """Run the gates, and the criteria of each TASK, on the tree as it stands; no agent works, nothing is committed.
+
+    Without a TASK the criteria of all completed tasks are verified, those aside that a model judges. Exit code 3 says
+    that something does not hold.
+    """
+    project = open_project(app, overrides={})
+    prd = store.read_prd(project.folder)
+    preflight.require_known_tasks(prd, task_ids)
+    with app.console(json=json) as console, interruptible() as cancelled:
+        crew = Crew(project.config, project.environment)
+        redactor = crew.redactor()
+        model = crew.judging_model(cancelled)
+        verifier = Verifier(
+            project=project,
+            clean=redactor.clean,
+            cancelled=cancelled,
+            ask=model.ask,
+            no_model=model.missing,
+            gate_ended=lambda result: console.report(events.GateEnded(result)),
+        )
+        try:
+            report = verifier.verify(_chosen(prd, task_ids), with_models=bool(task_ids))
+        except Cancelled:
+            return ExitCode.INTERRUPTED
+        if report.is_empty:
+            raise RalphError("nothing to verify: no gate is configured, and no task that was asked for has criteria")
+        if json:
+            console.json(_as_json(report))
+        else:
+            _tell(console, report)
+    return ExitCode.OK if report.passed else ExitCode.BLOCKED
+
+
+def _chosen(prd: Prd, task_ids: tuple[str, ...]) -> tuple[Task, ...]:
+    if task_ids:
+        return tuple(prd.task(task_id) for task_id in dict.fromkeys(task_ids))
+    return tuple(task for task in prd.tasks if task.status == "completed")
+
+
+def _tell(console: Console, report: Report) -> None:
+    for stage in report.stages:
+        console.line(f"{_mark(stage)} {stage.task_id} ({stage.stage}){_why(stage)}")
+        for result in stage.verified.results:
+            if not result.passed:
+                console.line(f"    {result.step}: {result.reason}{'' if result.required else ' (a warning only)'}")
+    red = [result.step for result in report.gates if not result.passed and result.required]
+    failed = [f"{stage.task_id} ({stage.stage})" for stage in report.stages if stage.failed]
+    if report.passed:
+        console.line("verified: everything that was run holds")
+    else:
+        console.line(f"not verified: {', '.join([*(f'gate {name}' for name in red), *failed])}")
+
+
+def _mark(stage: StageVerdict) -> str:
+    return "-" if stage.left_out else "✘" if stage.failed else "✔"
+
+
+def _why(stage: StageVerdict) -> str:
+    if stage.left_out:
+        return f": not verified, {stage.left_out}"
+    return f": {stage.verified.reason}" if stage.failed else ""
+
+
+def _as_json(report: Report) -> dict[str, object]:
+    return {
+        "success": report.passed,
+        "gates": [_check(result) for result in report.gates],
+        "stages": [
+            {
+                "taskId": stage.task_id,
+                "stage": stage.stage,
+                "passed": None if stage.left_out else stage.verified.passed,
+                "reason": stage.left_out or stage.verified.reason,
+                "checks": [_check(result) for result in stage.verified.results],
+                "warnings": list(stage.verified.warnings),
+            }
+            for stage in report.stages
+        ],
+    }
+
+
+def _check(result: CheckResult) -> dict[str, object]:
+    return {
+        "step": result.step,
+        "method": result.method,
+        "command": result.command,
+        "passed": result.passed,
+        "required": result.required,
+        "reason": result.reason,
+        "durationMs": result.duration_ms,
+        "findings": [
+            {"criterion": each.criterion, "met": each.met, "reason": each.reason, "file": each.file, "line": each.line}
+            for each in result.findings
+        ],
+    }

@@ -1,0 +1,297 @@
+"""A person's edit of the task list as a value, and what it makes of a PRD. Pure; the same at rest and during a run."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from rulebook_ralph.core.criteria import canonical, completion_faults
+from rulebook_ralph.core.enumeration import counted, some
+from rulebook_ralph.core.model import Json, Prd, Status, Task, Value
+from rulebook_ralph.core.prd_rules import problems_of
+from rulebook_ralph.core.problem import Fault, dotted, escaped
+from rulebook_ralph.core.struct_reading import camel
+from rulebook_ralph.core.task_words import nearest, with_words, words_of
+from rulebook_ralph.errors import RalphError
+
+if TYPE_CHECKING:
+    from rulebook_ralph.core.lifecycle import Trigger
+
+Place = tuple[str, ...]
+"""Keys from the top of a task to one value of it."""
+
+
+class Add(Value, frozen=True, kw_only=True, tag_field="edit", tag="add"):
+    """A new task at the end of the list. `words` are as in task_words."""
+
+    task_id: str
+    words: Json
+
+
+class Change(Value, frozen=True, kw_only=True, tag_field="edit", tag="change"):
+    """Other words: what `clear` names is taken away, then `merge` is laid over, objects key by key."""
+
+    task_id: str
+    clear: tuple[Place, ...] = ()
+    merge: Json = {}
+    note: str = ""
+
+
+class Unblock(Value, frozen=True, kw_only=True, tag_field="edit", tag="unblock"):
+    task_id: str
+    note: str = ""
+
+
+class Reopen(Value, frozen=True, kw_only=True, tag_field="edit", tag="reopen"):
+    task_id: str
+    reason: str
+
+
+class Done(Value, frozen=True, kw_only=True, tag_field="edit", tag="done"):
+    """The work was there already: a person answers for it."""
+
+    task_id: str
+    reason: str
+
+
+class Remove(Value, frozen=True, kw_only=True, tag_field="edit", tag="remove"):
+    task_id: str
+
+
+Edit = Add | Change | Unblock | Reopen | Done | Remove
+
+
+class EditRefusedError(RalphError):
+    """An edit that is not legal, or not now. `faults` has all that is wrong; their paths begin at the task."""
+
+    def __init__(self, *faults: Fault) -> None:
+        first = faults[0]
+        place = dotted("", first.path).removeprefix(".")
+        more = f" (and {counted(len(faults) - 1, 'more problem')})" if len(faults) > 1 else ""
+        super().__init__((f"{place}: {first.message}" if place else first.message) + more)
+        self.faults = faults
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The PRD after an edit (the same object where nothing changed), and a line for the person."""
+
+    prd: Prd
+    answer: str
+
+
+def apply(prd: Prd, edit: Edit, *, at: str, at_work: Collection[str] | None = None) -> Applied:
+    """The valid PRD with the edit in it, at the ISO time `at`. Raises EditRefusedError.
+
+    `at_work` are the ids of the tasks whose status is now the loop's alone; None: of all that are in iteration.
+    """
+    if at_work is None:
+        at_work = {task.id for task in prd.tasks if task.status == "in_iteration"}
+    match edit:
+        case Add():
+            after, answer = _added(prd, edit)
+        case Change():
+            after, answer = _changed(prd, edit, at_work)
+        case Remove():
+            after, answer = _removed(prd, edit, at_work)
+        case Unblock() | Reopen() | Done():
+            after, answer = _moved(prd, edit, at, at_work)
+    return Applied(prd if after is prd else replace(after, updated_at=at), answer)
+
+
+def find(prd: Prd, task_id: str) -> Task:
+    """The task of that id; raises RalphError that suggests the nearest."""
+    try:
+        return prd.task(task_id)
+    except KeyError:
+        raise EditRefusedError(Fault((), _no_task(task_id, prd))) from None
+
+
+# Words
+
+
+def _added(prd: Prd, edit: Add) -> tuple[Prd, str]:
+    faults: list[Fault] = []
+    task = with_words(Task(id=edit.task_id, title=""), edit.words, faults)
+    after = _checked(prd, replace(prd, tasks=(*prd.tasks, task)), len(prd.tasks), faults)
+    return after, f"{task.id}: added"
+
+
+def _changed(prd: Prd, edit: Change, at_work: Collection[str]) -> tuple[Prd, str]:
+    task = find(prd, edit.task_id)
+    before = words_of(task)
+    words = dict(before)
+    if not any(completion_faults(task.completion, ())):
+        words["completion"] = canonical(task.completion)
+    for place in edit.clear:
+        words = _without(words, place)
+    merge = _one_form(edit.merge)
+    words = _merged(_without_old_configuration(words, merge), merge)
+    faults: list[Fault] = []
+    changed = _noted(with_words(task, words, faults), edit.note)
+    after = words_of(changed)
+    names = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+    if task.id in at_work:
+        faults += [Fault((key,), _NOT_NOW) for key in ("dependencies", "overrides") if key in names]
+    if not names and not faults:
+        return prd, f"{task.id}: nothing changed"
+    index = prd.tasks.index(task)
+    whole = _checked(prd, prd.replacing(changed), index, faults)
+    later = "; the attempt now running is judged by what it started with" if task.id in at_work else ""
+    return whole, f"{task.id}: changed {some(names, 8)}{later}"
+
+
+def _one_form(merge: Json) -> Json:
+    """The same with criteria in camelCase."""
+    if not isinstance(stages := merge.get("completion"), dict):
+        return merge
+    return {**merge, "completion": {stage: _camelled(each, "verificationConfig") for stage, each in stages.items()}}
+
+
+def _without_old_configuration(words: Json, merge: Json) -> Json:
+    """The words without the configuration of every stage that gets another method: it would not fit."""
+    held, given = words.get("completion"), merge.get("completion")
+    if not isinstance(held, dict) or not isinstance(given, dict):
+        return words
+    for stage, criteria in given.items():
+        old = held.get(stage)
+        if isinstance(old, dict) and isinstance(criteria, dict):
+            method = old.get("verificationMethod", "string_match")
+            if criteria.get("verificationMethod", method) != method:
+                words = _without(words, ("completion", stage, "verificationConfig"))
+    return words
+
+
+def _camelled(value: Any, inside: str = "") -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {camel(key): _camelled(item) if camel(key) == inside else item for key, item in value.items()}
+
+
+def _merged(below: Json, above: Json) -> Json:
+    whole = dict(below)
+    for key, value in above.items():
+        held = whole.get(key)
+        whole[key] = _merged(held, value) if isinstance(held, dict) and isinstance(value, dict) else value
+    return whole
+
+
+def _without(words: Json, place: Place) -> Json:
+    if not place or place[0] not in words:
+        return words
+    key, *rest = place
+    if rest and isinstance(words[key], dict):
+        return {**words, key: _without(words[key], tuple(rest))}
+    return {name: value for name, value in words.items() if name != key}
+
+
+def _noted(task: Task, note: str) -> Task:
+    note = note.strip()
+    if not note:
+        return task
+    return replace(task, notes=f"{task.notes.rstrip()}\n{note}" if task.notes.strip() else note)
+
+
+# Status and place
+
+
+def _removed(prd: Prd, edit: Remove, at_work: Collection[str]) -> tuple[Prd, str]:
+    task = find(prd, edit.task_id)
+    _require_at_rest(task, at_work)
+    if depending := [other.id for other in prd.tasks if task.id in other.dependencies]:
+        name = "depends" if len(depending) == 1 else "depend"
+        raise EditRefusedError(Fault((), f"{some(depending)} {name} on {task.id}; change that first"))
+    left = tuple(other for other in prd.tasks if other.id != task.id)
+    return replace(prd, tasks=left), f"{task.id}: removed"
+
+
+def _moved(prd: Prd, edit: Unblock | Reopen | Done, at: str, at_work: Collection[str]) -> tuple[Prd, str]:
+    task = find(prd, edit.task_id)
+    _require_at_rest(task, at_work)
+    if isinstance(edit, Unblock):
+        anew = _noted(_anew(task, "unblock"), edit.note)
+        return prd.replacing(anew), f"{task.id}: pending again, with its attempts anew"
+    reason = " ".join(edit.reason.split())
+    if not reason:
+        raise EditRefusedError(Fault(("reason",), "must not be empty"))
+    if isinstance(edit, Done):
+        return prd.replacing(_done(task, reason, at)), f"{task.id}: completed, on your word"
+    if waiting := [other.id for other in prd.tasks if other.id in at_work and task.id in other.dependencies]:
+        raise EditRefusedError(Fault((), f"{waiting[0]}, which is being worked on, depends on {task.id}; {_WAIT}"))
+    anew = _noted(_anew(task, "reopen"), f"Reopened: {reason}")
+    return prd.replacing(anew), f"{task.id}: pending again"
+
+
+_WAIT = "wait until its attempt has ended, or stop the run"
+_NOT_NOW = f"cannot change while the task is being worked on; {_WAIT}"
+_ONLY: dict[str, str] = {
+    "unblock": "only a blocked task can be unblocked",
+    "reopen": "only a completed task can be reopened",
+    "done": "only a pending or blocked task can be declared done",
+}
+
+
+def _require_at_rest(task: Task, at_work: Collection[str]) -> None:
+    if task.id in at_work:
+        raise EditRefusedError(Fault((), f"{task.id} is being worked on; {_WAIT}"))
+
+
+def _anew(task: Task, trigger: "Trigger") -> Task:
+    status = _advanced(task, trigger)
+    return replace(task, status=status, stage=None, attempts={}, blocked_reason=None, completed_at=None)
+
+
+def _done(task: Task, reason: str, at: str) -> Task:
+    if task.status == "in_iteration":  # an earlier run left it between two attempts
+        task = replace(task, status=_advanced(task, "interrupt"))
+    status = _advanced(task, "done")
+    noted = _noted(task, f"Done without an agent: {reason}")
+    return replace(noted, status=status, completed_at=at, blocked_reason=None, summary=reason)
+
+
+def _advanced(task: Task, trigger: "Trigger") -> Status:
+    from rulebook_ralph.core.lifecycle import IllegalTransition, advance  # noqa: PLC0415 - transitions takes 17 ms
+
+    try:
+        return advance(task.status, trigger)
+    except IllegalTransition:
+        raise EditRefusedError(Fault((), f"{task.id} is {task.status}; {_ONLY[trigger]}")) from None
+
+
+# Validity
+
+
+def _checked(before: Prd, after: Prd, index: int, faults: list[Fault]) -> Prd:
+    """`after`, or EditRefusedError with all that is wrong with its task at `index`, the faults found so far first."""
+    known = {each.id for each in after.tasks}
+    task = after.tasks[index]
+    for path, message in problems_of(after):
+        match path:
+            case ("tasks", place, "dependencies", int(which)) if (
+                place == index and task.dependencies[which] not in known
+            ):
+                faults.append(Fault(("dependencies", which), _no_task(task.dependencies[which], before)))
+            case ("tasks", place, *rest) if place == index:
+                faults.append(Fault(tuple(rest), message))
+            case _:  # the task closes a cycle that is told of its first member
+                faults.append(Fault(("dependencies",), message))
+    if faults:
+        raise EditRefusedError(*dict.fromkeys(faults))
+    return after
+
+
+def _no_task(task_id: str, prd: Prd) -> str:
+    near = nearest(task_id, [task.id for task in prd.tasks])
+    shown = escaped(task_id)
+    return f"there is no task '{shown}'" + (f"; did you mean '{near}'?" if near else "; 'ralph task list' has all")
+
+
+def decode(data: bytes) -> Edit:
+    """An edit that was sent. Raises RalphError."""
+    try:
+        edit: Edit = msgspec.json.decode(data, type=Edit)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise RalphError(f"this is no edit of a task list: {escaped(str(error), 200)}") from None
+    return edit

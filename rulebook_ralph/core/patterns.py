@@ -1,0 +1,53 @@
+"""A user's regular expressions on an agent's text: whatever the two are, a search ends in time and in little memory.
+
+The `regex` package is asked with its timeout; what that does not cover is refused (core/pattern.py).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rulebook_ralph.core.pattern import problem_with_pattern
+
+HEAD = 50_000
+TAIL = 150_000
+"""Characters of a longer text that are searched."""
+
+TIMEOUT = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """`found` is the first group where the pattern has one that took part, else the whole match; None: no match.
+
+    `problem` says why the pattern could not be searched to the end; nothing is found then.
+    """
+
+    found: str | None = None
+    problem: str = ""
+
+
+def search(pattern: str, text: str, *, timeout: float = TIMEOUT) -> Search:
+    """Search the text, or the head and tail of a long one, for at most `timeout` seconds. Never raises."""
+    if (problem := problem_with_pattern(pattern)) is not None:
+        return Search(problem=problem)
+    import regex  # noqa: PLC0415 - 14 ms, and most projects have no pattern
+
+    pieces = tuple(_pieces(text))
+    try:
+        for piece in pieces:
+            match = regex.search(pattern, piece, timeout=timeout / len(pieces), concurrent=True)
+            if match:
+                first = match[1] if match.re.groups else None
+                return Search(first if first is not None else match[0])
+    except (TimeoutError, MemoryError, RecursionError):
+        return Search(problem=f"took longer than {timeout:g} s or too much memory")
+    return Search()
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The end comes first: it is where an agent says how it ended. No match lies across what is left out."""
+    if len(text) <= HEAD + TAIL:
+        yield text
+    else:
+        yield text[-TAIL:]
+        yield text[:HEAD]

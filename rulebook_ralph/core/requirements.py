@@ -1,0 +1,103 @@
+"""What holds for a task, from the PRD and the configuration: its stages, criteria, stop criteria, agent, attempts."""
+
+from typing import cast
+
+import msgspec
+
+from rulebook_ralph.core.criteria import (
+    ACCEPTANCE_CRITERIA,
+    ROLE_PROMISE,
+    Criteria,
+    Semantic,
+    StringMatch,
+    read_criteria,
+)
+from rulebook_ralph.core.model import Prd, Stage, Task
+from rulebook_ralph.core.settings import Config, Overrides, Role, StopCriteria
+from rulebook_ralph.core.struct_reading import Tree, read_struct
+
+ROLE_MAX_ITERATIONS: dict[Stage, int] = {"coder": 15, "reviewer": 5, "tester": 10, "qa": 5}
+"""Attempts of a stage for which nothing else is said (spec completion-criteria, Per-Agent Defaults)."""
+
+
+def criteria_for(config: Config, task: Task, stage: Stage) -> Criteria:
+    """The criteria of a task's stage: its own, else the role's promise verified by `ralph.defaultVerification`."""
+    if stage in task.completion:
+        found = read_criteria(task.completion[stage], stage, (), [])
+        if found is None:
+            raise ValueError(f"the criteria of {task.id} were not validated")
+        return found
+    semantic = config.ralph.default_verification == "semantic" and bool(task.acceptance_criteria)
+    return Criteria(
+        promise=ROLE_PROMISE[stage],
+        description=task.outcome,
+        verification=Semantic(check_for=(ACCEPTANCE_CRITERIA,)) if semantic else StringMatch(),
+    )
+
+
+def has_criteria(task: Task) -> bool:
+    """Whether a task says itself what completes it."""
+    return bool(task.completion or task.acceptance_criteria)
+
+
+def tasks_without_criteria(prd: Prd) -> tuple[Task, ...]:
+    """The tasks, still to be completed, that do not say themselves what completes them; in file order."""
+    return tuple(task for task in prd.tasks if task.status != "completed" and not has_criteria(task))
+
+
+def is_verified_by_itself(config: Config, task: Task) -> bool:
+    """Whether a stage of the task has criteria that are more than a promise."""
+    return any(criteria_for(config, task, stage).method != "string_match" for stage in stages_of(config, task))
+
+
+def stages_of(config: Config, task: Task) -> tuple[Stage, ...]:
+    """The stages a task goes through."""
+    return _overrides(task).stages or config.stages
+
+
+def stop_criteria_for(config: Config, task: Task) -> StopCriteria:
+    """The project's stop criteria with what the task says of its own."""
+    own: Tree = read_struct(task.overrides, Overrides, (), []).get("stopCriteria", {})
+    return msgspec.convert({**msgspec.to_builtins(config.stop_criteria), **own}, StopCriteria)
+
+
+def executor_for(config: Config, task: Task, stage: Stage) -> str:
+    """The id of the agent that works on a task's stage: the stage's own, else the task's, else the default one."""
+    return role_of(config, stage).executor or _overrides(task).executor or config.defaults.executor
+
+
+def rules_for(config: Config, task: Task) -> tuple[str, ...]:
+    """The project's rules and then the task's own."""
+    return (*config.rules, *_overrides(task).rules)
+
+
+def role_of(config: Config, stage: Stage) -> Role:
+    """How a stage is configured."""
+    return cast("Role", getattr(config.ralph.agents, stage))
+
+
+def max_attempts(config: Config, task: Task, stage: Stage) -> int:
+    """How many attempts a stage has: its criteria's, the role's, the configured default, else the role table's; one
+    where the loop is switched off.
+    """
+    role = role_of(config, stage)
+    if not (config.ralph.enabled and role.enabled):
+        return 1
+    own = criteria_for(config, task, stage).max_iterations
+    default = config.defaults.max_iterations or config.ralph.default_max_iterations
+    return own or role.max_iterations or default or ROLE_MAX_ITERATIONS[stage]
+
+
+def _overrides(task: Task) -> Overrides:
+    if not task.overrides:
+        return _NOTHING_SAID
+    return msgspec.convert(read_struct(task.overrides, Overrides, (), []), Overrides)
+
+
+_NOTHING_SAID = Overrides()
+
+
+def attempts_left(config: Config, task: Task) -> int:
+    """Attempts that remain over all stages before the task is blocked; a blocked task that is reopened starts anew."""
+    used = {} if task.status == "blocked" else task.attempts
+    return sum(max(0, max_attempts(config, task, stage) - used.get(stage, 0)) for stage in stages_of(config, task))

@@ -1,0 +1,160 @@
+"""What one iteration is about: the agent, its brief, its limits, and what it will be judged by, all as values."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rulebook_ralph.agents.agent import AgentLimits
+from rulebook_ralph.core import requirements
+from rulebook_ralph.core.criteria import External, MultiStage, Verification, part_verification
+from rulebook_ralph.core.model import Prd, Stage, Task
+from rulebook_ralph.core.settings import Config, VerificationStep
+from rulebook_ralph.loop import brief, leftovers
+from rulebook_ralph.loop.crew import Crew, Member
+from rulebook_ralph.loop.gatekeeper import Base, Gatekeeper
+from rulebook_ralph.loop.iteration import Assignment
+from rulebook_ralph.loop.landing import Kept
+from rulebook_ralph.loop.options import RunOptions
+from rulebook_ralph.loop.project import Project
+from rulebook_ralph.workspace.snapshot import Change, Opening
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass over a task: which stage and attempt it is, and who works on it. `task` is already in iteration."""
+
+    number: int
+    task: Task
+    stage: Stage
+    member: Member
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt within the task's stage."""
+        return self.task.attempts.get(self.stage, 0) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What is true at this moment of a run: the task list, its progress, the last commits, what stands in the tree."""
+
+    prd: Prd
+    progress: str
+    commits: Sequence[str]
+    feedback: str
+    changed: tuple[Change, ...]
+    iteration: int
+    max_iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assigner:
+    """Makes briefs and assignments, for one run."""
+
+    project: Project
+    crew: Crew
+    gatekeeper: Gatekeeper
+    options: RunOptions
+
+    def stage(self, task: Task, kept: Kept | None) -> Stage:
+        """The stage to work on: while the task's work stands in the tree the one it had come to, else the first."""
+        stages = requirements.stages_of(self.project.config, task)
+        goes_on = kept is not None and kept.task_id == task.id and task.status != "blocked"
+        return task.stage if goes_on and task.stage in stages else stages[0]
+
+    def member(self, task: Task, stage: Stage) -> Member:
+        """The agent that works on a task's stage."""
+        return self.crew.member(requirements.executor_for(self.project.config, task, stage))
+
+    def max_attempts(self, task: Task, stage: Stage) -> int:
+        """How many attempts the stage has."""
+        return requirements.max_attempts(self.project.config, task, stage)
+
+    def brief(self, this: Pass, now: Now, opening: Opening) -> brief.Brief:
+        """The prompt for a pass."""
+        config, task = self.project.config, this.task
+        return brief.render(
+            brief.Situation(
+                prd=now.prd,
+                task=task,
+                stage=this.stage,
+                criteria=requirements.criteria_for(config, task, this.stage),
+                stop_criteria=requirements.stop_criteria_for(config, task),
+                base=opening.commit,
+                changed=tuple(change.path for change in now.changed),
+                progress=now.progress,
+                commits=now.commits,
+                rules=requirements.rules_for(config, task),
+                steps=self.gatekeeper.steps,
+                feedback=now.feedback,
+                iteration=now.iteration,
+                max_iterations=now.max_iterations,
+                attempt=this.attempt,
+                max_attempts=self.max_attempts(task, this.stage),
+                prompt_tokens=config.limits.prompt_tokens,
+            )
+        )
+
+    def assignment(
+        self,
+        this: Pass,
+        opening: Opening,
+        base: Base,
+        *,
+        project: str,
+        prompt: str,
+        wall_time: float,
+        run_limited: bool,
+        seconds: int,
+    ) -> Assignment:
+        """Everything the pass needs to know. `wall_time` is the agent's limit in seconds."""
+        config, task, stage = self.project.config, this.task, this.stage
+        criteria = requirements.criteria_for(config, task, stage)
+        return Assignment(
+            project=project,
+            number=this.number,
+            task=task,
+            stage=stage,
+            attempt=this.attempt,
+            last_stage=requirements.stages_of(config, task)[-1] == stage,
+            criteria=criteria,
+            stop_criteria=requirements.stop_criteria_for(config, task),
+            prompt=prompt,
+            opening=opening,
+            steps=self.gatekeeper.steps,
+            judging=(*_commands(criteria.verification, stage), *_hook_commands(config)),
+            excused=base.red,
+            tests_on_base=base.tests,
+            protect=config.protect,
+            integrity=config.integrity,
+            trust_agent=self.options.trust_agent,
+            run_limited=run_limited,
+            limits=AgentLimits(wall_time=wall_time, idle_time=config.limits.idle_timeout),
+            environment={**this.member.environment, **_marks(this, criteria.promise)},
+            output_file=leftovers.output_file(self.project, this.number),
+            seconds=seconds,
+        )
+
+
+def _commands(verification: Verification, name: str) -> Iterator[VerificationStep]:
+    """The commands of criteria, in the form of gates."""
+    if isinstance(verification, External):
+        yield VerificationStep(name=name, command=verification.command, working_dir=verification.working_dir)
+    elif isinstance(verification, MultiStage):
+        for part in verification.stages:
+            yield from _commands(part_verification(part), f"{name}/{part.name}")
+
+
+def _hook_commands(config: Config) -> Iterator[VerificationStep]:
+    return (VerificationStep(name=hook.name, command=hook.command) for hook in config.hooks if hook.command)
+
+
+def _marks(this: Pass, promise: str) -> Mapping[str, str]:
+    """What an agent, or a script that it is, may want to know from its environment."""
+    return {
+        "RALPH_TASK": this.task.id,
+        "RALPH_STAGE": this.stage,
+        "RALPH_ATTEMPT": str(this.attempt),
+        "RALPH_ITERATION": str(this.number),
+        "RALPH_PROMISE": promise,
+        "RALPH_AGENT": this.member.agent.name,
+    }

@@ -1,0 +1,142 @@
+"""What is looked at and run to judge one attempt: diff, files, the stage's criteria, each once for each tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rulebook_ralph.checks.subject import Subject
+from rulebook_ralph.core.diff import FileDiff, Versions
+from rulebook_ralph.core.evidence import AgentResult, ParsedIteration, Verified
+from rulebook_ralph.loop.evidence import Evidence
+from rulebook_ralph.loop.rules.promise import promise_given
+from rulebook_ralph.workspace.diff import read_diff, read_versions
+from rulebook_ralph.workspace.snapshot import Change
+
+if TYPE_CHECKING:
+    from rulebook_ralph.loop.candidate import Candidate
+    from rulebook_ralph.loop.iteration import Assignment, Tools
+
+
+class Examination:
+    """Reads and verifies the candidate's tree, whatever it is by then. `put_back` is for state and git's own files."""
+
+    def __init__(
+        self,
+        assignment: Assignment,
+        tools: Tools,
+        candidate: Candidate,
+        result: AgentResult,
+        parsed: ParsedIteration,
+        *,
+        put_back: Callable[[], object],
+    ) -> None:
+        self._assignment = assignment
+        self._tools = tools
+        self._candidate = candidate
+        self._result = result
+        self._parsed = parsed
+        self._put_back_files = put_back
+        self._left = candidate.tree
+        self._evidence: Evidence | None = None
+        self._diff: tuple[str, tuple[FileDiff, ...]] = ("", ())
+        self._verified: tuple[str, Verified] = ("", Verified(passed=False))
+
+    def evidence(self, changes: tuple[Change, ...], *, told: Callable[[], tuple[str, ...]]) -> Evidence:
+        """Everything that the pipeline judges by."""
+        assignment, clean = self._assignment, self._tools.redactor.clean
+        self._evidence = Evidence(
+            task=assignment.task,
+            stage=assignment.stage,
+            attempt=assignment.attempt,
+            last_stage=assignment.last_stage,
+            criteria=assignment.criteria,
+            stop_criteria=assignment.stop_criteria,
+            result=self._result,
+            parsed=self._parsed,
+            changes=changes,
+            steps=assignment.steps,
+            judging=assignment.judging,
+            excused=assignment.excused,
+            tests_on_base=assignment.tests_on_base,
+            protect=assignment.protect,
+            integrity=assignment.integrity,
+            trust_agent=assignment.trust_agent,
+            run_limited=assignment.run_limited,
+            has_secret=lambda text: clean(text) != text,
+            told=told,
+            diff=self.diff,
+            versions=self.versions,
+            run_gates=self._candidate.gates,
+            run_criteria=self.verify,
+            try_commit=self._candidate.commit,
+            moved=lambda: self._candidate.tree != self._left,
+        )
+        return self._evidence
+
+    def diff(self) -> tuple[FileDiff, ...]:
+        """What the tree changes, against the base."""
+        tree = self._candidate.tree
+        if self._diff[0] != tree:
+            self._diff = (tree, read_diff(self._tools.workspace.repository, self._assignment.opening.tree, tree))
+        return self._diff[1]
+
+    def versions(self, files: Sequence[FileDiff]) -> Mapping[str, Versions]:
+        """Those files at the base and in the tree."""
+        repository = self._tools.workspace.repository
+        return read_versions(repository, self._assignment.opening.tree, self._candidate.tree, files)
+
+    def verify(self) -> Verified:
+        """What the stage's criteria say of the tree. Raises Cancelled."""
+        from rulebook_ralph.checks.verification import verify  # noqa: PLC0415 - not every attempt comes so far
+
+        tree = self._candidate.tree
+        if self._verified[0] != tree:
+            verified = verify(self._assignment.criteria, self._subject(), cache=self._tools.results)
+            self._verified = (tree, verified)
+        return self._verified[1]
+
+    def put_back(self) -> None:
+        """Undo what a check or a hook changed: git's own files, the state folder, and the tree."""
+        self._put_back_files()
+        workspace, opening = self._tools.workspace, self._assignment.opening
+        tree = self._candidate.tree
+        now = workspace.recapture(opening, tree)
+        if now != tree:
+            workspace.restore(replace(opening, commit=tree, tree=tree), now)
+
+    def _subject(self) -> Subject:
+        assignment, tools = self._assignment, self._tools
+        return Subject(
+            root=tools.workspace.repository.root,
+            stage=assignment.stage,
+            promise=assignment.criteria.promise,
+            promises=self._promises(),
+            final_message=self._result.final_text,
+            commit_messages=self._parsed.commit_messages,
+            title=assignment.task.title,
+            description=assignment.criteria.description or assignment.task.description,
+            acceptance_criteria=assignment.task.acceptance_criteria,
+            diff=self.diff,
+            relevant_files=self._relevant_files,
+            tree=lambda: self._candidate.tree,
+            put_back=self.put_back,
+            environment=tools.check_environment,
+            clean=tools.redactor.clean,
+            cancelled=tools.cancelled,
+            ask=tools.ask,
+            no_model=tools.no_model,
+        )
+
+    def _promises(self) -> tuple[str, ...]:
+        """The promises that were given; the stage's own too where none is asked for, or another text stands for it."""
+        asked = self._assignment.stop_criteria.require_promise
+        if asked and not (self._evidence and promise_given(self._evidence)):
+            return self._parsed.promises
+        return (*self._parsed.promises, self._assignment.criteria.promise)
+
+    def _relevant_files(self) -> Mapping[str, str]:
+        files = [FileDiff(kind="M", path=path, old_path=path) for path in self._assignment.task.relevant_files]
+        found = self.versions(files)
+        return {path: versions.after for path, versions in found.items() if versions.after is not None}

@@ -1,0 +1,67 @@
+"""How a stage's verification is told to the agent, one line for each thing that must hold."""
+
+from collections.abc import Iterator
+
+from rulebook_ralph.core.criteria import (
+    ACCEPTANCE_CRITERIA,
+    Criteria,
+    External,
+    MultiStage,
+    Semantic,
+    Verification,
+    part_verification,
+)
+from rulebook_ralph.core.model import Task
+from rulebook_ralph.core.settings import StopCriteria
+
+_REQUIRED = (
+    ("require_passing_tests", "A gate of the kind test must have run and passed."),
+    ("require_lint", "A gate of the kind lint must have run and passed."),
+    ("require_type_check", "A gate of the kind typecheck must have run and passed."),
+    ("require_no_errors", "The last run of each command that you use must have succeeded."),
+)
+
+
+def required(stop: StopCriteria) -> list[str]:
+    """What the stop criteria ask for besides the promise."""
+    return [text for name, text in _REQUIRED if getattr(stop, name)]
+
+
+def told(criteria: Criteria, task: Task) -> list[str]:
+    """What the stage's criteria verify."""
+    return list(_lines(criteria.verification, task))
+
+
+def _lines(verification: Verification, task: Task) -> Iterator[str]:
+    if isinstance(verification, External):
+        yield f"Ralph runs `{verification.command}`; it must {_expected(verification)}."
+    elif isinstance(verification, Semantic):
+        if verification.negative_patterns:
+            texts = ", ".join(verification.negative_patterns)
+            yield f"Nothing that you add, nor your final message, may contain: {texts}."
+        wanted = list(_criteria(verification, task))
+        if wanted:
+            yield "A model judges on the diff, with a file and line for each, whether all of these hold: " + "; ".join(
+                wanted
+            )
+    elif isinstance(verification, MultiStage):
+        for part in verification.stages:
+            for line in _lines(part_verification(part), task):
+                yield f"{part.name}: {line}{'' if part.required else ' (a warning only)'}"
+
+
+def _criteria(verification: Semantic, task: Task) -> Iterator[str]:
+    for text in verification.check_for:
+        if text.strip() == ACCEPTANCE_CRITERIA:
+            yield "the acceptance criteria above" if task.acceptance_criteria else "the task is done as described"
+        else:
+            yield text.replace(ACCEPTANCE_CRITERIA, "; ".join(task.acceptance_criteria))
+
+
+def _expected(external: External) -> str:
+    parts = [f"end with exit code {external.success_exit_code}"]
+    if external.output_contains:
+        parts.append(f"print {external.output_contains!r}")
+    if external.output_not_contains:
+        parts.append(f"not print {external.output_not_contains!r}")
+    return " and ".join(parts)

@@ -1,0 +1,94 @@
+"""What an attempt may not leave behind, nor do to the checks that judge it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rulebook_ralph.checks.integrity.inspection import Inspection
+from rulebook_ralph.checks.integrity.objection import UNDO, Objection, listed
+from rulebook_ralph.checks.integrity.protected import protected_files
+from rulebook_ralph.checks.integrity.secrets import secrets_in
+from rulebook_ralph.core.enumeration import counted
+from rulebook_ralph.core.evidence import SKIP, Verdict
+from rulebook_ralph.core.printable import clipped
+from rulebook_ralph.loop.evidence import Evidence
+
+_PROTECTED = "No task may change these files (`protect` in .rulebook-ralph/config.yaml). Put them back as they were:"
+_SECRETS = (
+    "Secrets must not get into the repository. Take these out (read them from the environment); an example should be "
+    "plainly none, and a person can name the file in integrity.allow:"
+)
+_WEAKENED = f"You changed the checks that judge the work. {UNDO}"
+
+
+class Integrity:
+    """Repositories inside, protected files, secrets, and whatever weakens the checks: all of it in one feedback."""
+
+    name, priority = "integrity", 20
+
+    def should_run(self, evidence: Evidence) -> bool:
+        return bool(evidence.changes)
+
+    def run(self, evidence: Evidence) -> Verdict:
+        inspection = inspection_of(evidence)
+        protected = list(protected_files(inspection.diff, evidence.protect))
+        secrets = [
+            found for found in secrets_in(inspection.diff, evidence.has_secret) if not inspection.allows(found.path)
+        ]
+        weakened = list(_weakened(inspection, protected)) if evidence.integrity.enabled else []
+        parts = [
+            *_repositories_inside(evidence),
+            *_told(_PROTECTED, protected),
+            *_told(_SECRETS, secrets),
+            *_told(_WEAKENED, weakened),
+        ]
+        if not parts:
+            return SKIP
+        return Verdict(
+            action="continue", reason=_reason(evidence, protected, secrets, weakened), feedback="\n\n".join(parts)
+        )
+
+
+def inspection_of(evidence: Evidence) -> Inspection:
+    """The attempt as the checks of integrity look at it."""
+    return Inspection(
+        task=evidence.task,
+        diff=evidence.diff(),
+        versions=evidence.versions,
+        steps=(*evidence.steps, *evidence.judging),
+        red=evidence.excused,
+        allow=evidence.integrity.allow,
+    )
+
+
+def _weakened(inspection: Inspection, protected: Iterable[Objection]) -> Iterator[Objection]:
+    told = {objection.path for objection in protected}
+    for objection in (*inspection.of_tests(), *inspection.of_gates()):
+        if objection.path not in told:
+            yield objection
+
+
+def _repositories_inside(evidence: Evidence) -> Iterator[str]:
+    paths = ", ".join(_gitlinks(evidence))
+    if paths:
+        yield (
+            f"You left a git repository inside the repository, or a changed submodule: {paths}. "
+            "Its content cannot be committed here. Remove its .git folder, or put the submodule back."
+        )
+
+
+def _gitlinks(evidence: Evidence) -> list[str]:
+    return [change.path for change in evidence.changes if change.is_gitlink]
+
+
+def _told(head: str, objections: Sequence[Objection]) -> Iterator[str]:
+    if objections:
+        yield f"{head}\n{listed(objections)}"
+
+
+def _reason(
+    evidence: Evidence, protected: Sequence[Objection], secrets: Sequence[Objection], weakened: Sequence[Objection]
+) -> str:
+    if links := _gitlinks(evidence):
+        return f"a repository inside the repository: {', '.join(links)}"
+    found = [*protected, *secrets, *weakened]
+    more = f" (and {counted(len(found) - 1, 'more finding')})" if len(found) > 1 else ""
+    return clipped(f"integrity: {found[0]}{more}")

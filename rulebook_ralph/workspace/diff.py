@@ -1,0 +1,263 @@
+"""What differs between two trees, line by line, whatever git's configuration and attributes say.
+
+Both questions are asked from an empty folder with no index, so that a `.gitattributes` that an agent left can declare
+no text binary and name no driver. What is kept is bounded: a file with too much of a patch counts as binary.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Literal, cast
+
+from rulebook_ralph.core.diff import FileDiff, Line, Versions
+from rulebook_ralph.core.model import STATE_FOLDER
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.workspace.git import OPTIONS, GitError
+from rulebook_ralph.workspace.repository import Repository
+
+MOST_OF_A_FILE = 4 * 1024 * 1024
+"""Bytes of one file's patch, or of one version of a file, that are kept."""
+MOST_OF_A_PATCH = 20 * 1024 * 1024
+"""Bytes of patch that are kept of all files together."""
+
+_SETTINGS = (
+    "core.quotePath=true",  # a name can then forge no line of the output
+    "core.attributesFile=/dev/null",
+    f"core.bigFileThreshold={2 * MOST_OF_A_FILE}",
+    "diff.suppressBlankEmpty=false",
+)
+_ARGUMENTS = (
+    *("diff-tree", "-r", "-M", "--raw", "-p", "-U0", "--full-index"),
+    *("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=none"),
+)
+_BESIDES_STATE = ("--", f":(top,exclude,literal){STATE_FOLDER}")
+_BLOCK = 1024 * 1024
+_ENTRY = re.compile(rb':\d+ \d+ \w+ \w+ ([A-Z])\d*\t("(?:[^"\\]|\\.)*"|[^\t\n]*)(?:\t("(?:[^"\\]|\\.)*"|[^\t\n]*))?\n')
+_HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
+_ESCAPED = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
+
+_Kind = Literal["A", "M", "D", "R"]
+
+
+def read_diff(repository: Repository, before_tree: str, after_tree: str) -> tuple[FileDiff, ...]:
+    """What changed from one tree to the other, the state folder aside. Raises GitError.
+
+    A file that became a link counts as modified. Text in another encoding than UTF-8 has U+FFFD for what is not
+    UTF-8. A file too large to be kept has `binary` set, as binary ones have.
+    """
+    if before_tree == after_tree:
+        return ()
+    with _reading(repository, (*_ARGUMENTS, before_tree, after_tree, *_BESIDES_STATE)) as output:
+        return tuple(_read_files(output))
+
+
+def read_versions(
+    repository: Repository, before_tree: str, after_tree: str, files: Sequence[FileDiff]
+) -> Mapping[str, Versions]:
+    """The texts of those files in both trees, by `FileDiff.path`. None stands for a version that is not there, is no
+    text, or is larger than `MOST_OF_A_FILE`. Raises GitError.
+    """
+    wanted: list[str] = []
+    for file in files:
+        if file.kind != "A":
+            wanted.append(f"{before_tree}:{file.old_path or file.path}")
+        if file.kind != "D":
+            wanted.append(f"{after_tree}:{file.path}")
+    texts = _texts(repository, wanted)
+    return {
+        file.path: Versions(
+            before=texts.get(f"{before_tree}:{file.old_path or file.path}"),
+            after=texts.get(f"{after_tree}:{file.path}") if file.kind != "D" else None,
+        )
+        for file in files
+    }
+
+
+# The patch
+
+
+def _read_files(output: IO[bytes]) -> Iterator[FileDiff]:
+    entries: list[tuple[str, str, str | None]] = []
+    line = output.readline()
+    while entry := _ENTRY.fullmatch(line):
+        entries.append((entry[1].decode(), _unquoted(entry[2]), _unquoted(entry[3]) if entry[3] else None))
+        line = output.readline()
+    patches = _Patches(output)
+    for letter, first, second in entries:
+        parts = 2 if letter == "T" else 1  # a changed type is shown as a removal and an addition
+        added, removed, binary = patches.next_file(parts)
+        kind = cast("_Kind", letter if letter in "ADR" else "M")
+        path = second or first
+        old_path = None if kind == "A" else first
+        yield FileDiff(kind, path, old_path, () if binary else added, () if binary else removed, binary)
+
+
+class _Patches:
+    """The patches of the files one after another. Within a hunk a line begins with a mark, so that no file's content
+    is taken for a header.
+    """
+
+    def __init__(self, output: IO[bytes]) -> None:
+        self._output = output
+        self._kept = 0
+        self._line = b""
+        self._size = 0
+        self._advance()
+
+    def next_file(self, parts: int) -> tuple[tuple[Line, ...], tuple[Line, ...], bool]:
+        """Added and removed lines of the next `parts` patches, and whether they could not be kept."""
+        added: list[Line] = []
+        removed: list[Line] = []
+        self._size = 0
+        shown = [self._read_patch(added, removed) for _ in range(parts)]
+        if not all(shown):
+            return (), (), True
+        self._kept += self._size
+        return tuple(added), tuple(removed), False
+
+    def _read_patch(self, added: list[Line], removed: list[Line]) -> bool:
+        """Whether the whole patch was text and small enough."""
+        old = new = 0
+        shown = True
+        self._advance()
+        while self._line and not self._line.startswith(b"diff --git "):
+            mark = self._line[:1]
+            if not shown or self._is_too_much():
+                shown = False
+                added.clear()
+                removed.clear()
+            elif mark == b"@" and (hunk := _HUNK.match(self._line)):
+                old, new = int(hunk[1]), int(hunk[3])
+            elif not (old or new):  # the header
+                shown = not self._line.startswith(b"Binary files ")
+            elif mark == b"+":
+                added.append(Line(new, _text(self._line[1:])))
+                new += 1
+            elif mark == b"-":
+                removed.append(Line(old, _text(self._line[1:])))
+                old += 1
+            self._advance()
+        return shown
+
+    def _is_too_much(self) -> bool:
+        return self._size > MOST_OF_A_FILE or self._kept + self._size > MOST_OF_A_PATCH
+
+    def _advance(self) -> None:
+        """The next line; of a very long one the end is left out."""
+        self._line = self._output.readline(MOST_OF_A_FILE + 2)
+        self._size += len(self._line)
+        if len(self._line) > MOST_OF_A_FILE and not self._line.endswith(b"\n"):
+            while (rest := self._output.readline(_BLOCK)) and not rest.endswith(b"\n"):
+                pass
+
+
+def _text(line: bytes) -> str:
+    return line.removesuffix(b"\n").decode("utf-8", "replace")
+
+
+def _unquoted(name: bytes) -> str:
+    if not name.startswith(b'"'):
+        return os.fsdecode(name)
+
+    def meant(match: re.Match[bytes]) -> bytes:
+        code = match[1]
+        return bytes([int(code, 8)]) if code.isdigit() else _ESCAPED.get(code, code)
+
+    return os.fsdecode(_ESCAPE.sub(meant, name[1:-1]))
+
+
+# The versions
+
+
+def _texts(repository: Repository, wanted: Sequence[str]) -> dict[str, str | None]:
+    """Texts by `tree:path`."""
+    found: dict[str, str | None] = {}
+    in_one = [name for name in wanted if "\n" not in name]  # a line of the question is a name
+    if in_one:
+        question = b"".join(os.fsencode(name) + b"\n" for name in in_one)
+        with _reading(repository, ("cat-file", "--batch"), question) as output:
+            for name in in_one:
+                found[name] = _decoded(_next_object(output))
+    for name in wanted:
+        if "\n" in name:
+            tree, _, path = name.partition(":")
+            found[name] = _decoded(repository.file_of(tree, path))
+    return found
+
+
+def _next_object(output: IO[bytes]) -> bytes | None:
+    head = output.readline().rstrip(b"\n").rsplit(b" ", 2)
+    if len(head) < 3 or not head[2].isdigit():  # noqa: PLR2004 - object, type, size; or: name, missing
+        return None
+    size = int(head[2])
+    content = output.read(size) if size <= MOST_OF_A_FILE else None
+    left = 1 if content is not None else size + 1  # a line feed ends it
+    while left > 0 and (block := output.read(min(left, _BLOCK))):
+        left -= len(block)
+    return content if head[1] == b"blob" else None
+
+
+def _decoded(content: bytes | None) -> str | None:
+    if content is None or len(content) > MOST_OF_A_FILE or b"\0" in content:
+        return None
+    return content.decode("utf-8", "replace")
+
+
+@contextmanager
+def _reading(repository: Repository, arguments: Sequence[str], stdin: bytes = b"") -> Iterator[IO[bytes]]:
+    """The output of a git command, as it comes. Raises GitError where the command fails."""
+    repository.private.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=repository.private, prefix="nothing-"))
+    environment = {name: value for name, value in repository.git.environment.items() if name not in _MEDDLING}
+    environment |= {
+        "GIT_DIR": str(repository.git_folder.absolute()),
+        "GIT_WORK_TREE": str(folder),
+        "GIT_INDEX_FILE": str(folder / "none"),
+        "GIT_ATTR_NOSYSTEM": "1",
+    }
+    settings = (word for setting in _SETTINGS for word in ("-c", setting))
+    try:
+        with tempfile.TemporaryFile() as question, tempfile.TemporaryFile() as problems:
+            question.write(stdin)
+            question.seek(0)
+            process = _start(["git", *OPTIONS, *settings, *arguments], folder, environment, question, problems)
+            with process:
+                output = cast("IO[bytes]", process.stdout)
+                try:
+                    yield output
+                    while output.read(_BLOCK):
+                        pass
+                except BaseException:
+                    process.kill()
+                    raise
+            if process.returncode != 0:
+                problems.seek(0)
+                raise GitError(tuple(arguments), process.returncode, problems.read().decode("utf-8", "replace"))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+_MEDDLING = ("GIT_DIFF_OPTS", "GIT_EXTERNAL_DIFF", "GIT_ATTR_SOURCE")
+
+
+def _start(
+    command: list[str], folder: Path, environment: Mapping[str, str], stdin: IO[bytes], stderr: IO[bytes]
+) -> "subprocess.Popen[bytes]":
+    try:
+        return subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            process_group=0,
+        )
+    except FileNotFoundError:
+        raise RalphError("git is not installed or not on PATH; install git") from None

@@ -1,0 +1,64 @@
+"""How many tests ran, by the output of the runners."""
+
+import pytest
+
+from rulebook_ralph.checks.integrity import counts
+
+OUTPUTS = {
+    "pytest": ("collected 9 items\n=== 1 failed, 5 passed, 2 skipped, 1 xfailed, 3 warnings in 0.12s ===\n", 7),
+    "pytest -q": (".....\n5 passed in 0.02s\n", 5),
+    "pytest slow": ("======= 5 passed in 75.10s (0:01:15) =======\n", 5),
+    "pytest colours": (
+        "\x1b[32m\x1b[32m\x1b[1m5 passed\x1b[0m, \x1b[33m1 skipped\x1b[0m\x1b[32m in 0.01s\x1b[0m\x1b[0m\n",
+        5,
+    ),
+    "pytest none": ("\nno tests ran in 0.01s\n", 0),
+    "pytest deselected": ("2 passed, 9 deselected in 0.01s\n", 2),
+    "unittest": ("..s\n-----\nRan 3 tests in 0.001s\n\nOK (skipped=1)\n", 2),
+    "unittest red": ("Ran 3 tests in 0.001s\n\nFAILED (failures=1, skipped=1)\n", 2),
+    "unittest plain": ("Ran 1 test in 0.001s\n\nOK\n", 1),
+    "jest": ("Test Suites: 2 passed, 2 total\nTests:       1 failed, 1 skipped, 4 passed, 6 total\nTime: 1 s\n", 5),
+    "vitest": (" Test Files  1 passed (1)\n      Tests  2 failed | 3 passed | 1 skipped (6)\n   Duration  1s\n", 5),
+    "mocha": ("\n  12 passing (34ms)\n  2 pending\n  1 failing\n\n  1) x\n", 13),
+    "go -v": (
+        "=== RUN   TestA\n--- PASS: TestA (0.00s)\n    --- PASS: TestA/x (0.00s)\n--- SKIP: TestB (0.00s)\nok  p 0.1s\n",
+        2,
+    ),
+    "go": ("ok  \tp\t0.1s\n", None),
+    "cargo": ("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n" * 2, 6),
+    "nextest": ("     Summary [   0.1s] 10 tests run: 10 passed, 2 skipped\n", 10),
+    "rspec": ("10 examples, 1 failure, 2 pending\n", 8),
+    "minitest": ("5 runs, 10 assertions, 0 failures, 0 errors, 1 skips\n", 4),
+    "phpunit": ("OK (5 tests, 10 assertions)\n", 5),
+    "phpunit red": ("Tests: 5, Assertions: 10, Failures: 1, Skipped: 2.\n", 3),
+    "exunit": ("5 tests, 0 failures, 1 skipped\n", 4),
+    "node": ("ℹ tests 5\nℹ suites 0\nℹ pass 4\nℹ fail 0\nℹ cancelled 0\nℹ skipped 1\n", 4),  # noqa: RUF001
+    "tap": ("TAP version 13\nok 1 - a\nnot ok 2 - b\nok 3 - c # SKIP no net\n1..3\n", 2),
+    "maven": (
+        "Tests run: 2, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 1 s\n[INFO] Tests run: 7, Failures: 0, Errors: 0, Skipped: 1\n",
+        6,
+    ),
+    "dotnet": ("Passed!  - Failed:     0, Passed:     5, Skipped:     1, Total:     6, Duration: 1 s\n", 5),
+    "bun": (" 5 pass\n 1 fail\n", 6),
+    "playwright": ("  5 passed (1.2s)\n", 5),
+    "nothing": ("all good\n12 files checked\n", None),
+    "empty": ("", None),
+}
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_the_count_of(name: str) -> None:
+    output, count = OUTPUTS[name]
+    assert counts.tests_run(output) == count
+    assert counts.tests_run(output.replace("\n", "\r\n")) == count
+
+
+def test_the_last_summary_wins() -> None:
+    assert counts.tests_run("100 passed in 0.1s\n...\n3 passed in 0.1s\n") == 3
+    assert counts.tests_run("Ran 9 tests in 0.1s\n\nOK (skipped=1)\nRan 2 tests in 0.1s\n\nOK\n") == 2
+
+
+def test_tests_that_were_only_listed_are_not_counted_in_a_part_of_the_output() -> None:
+    listed = "--- PASS: TestA (0.00s)\n"
+    assert counts.tests_run(f"{listed}\n… 100 bytes left out …\n{listed}") is None
+    assert counts.tests_run("5 passed in 1s\n… 100 bytes left out …\n6 passed in 1s") == 6

@@ -1,0 +1,67 @@
+"""A user's regular expressions on an agent's text."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rulebook_ralph.core.pattern import problem_with_pattern
+from rulebook_ralph.core.patterns import HEAD, TAIL, Search, search
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        ("<ralph>COMPLETE</ralph>", "so\n<ralph>COMPLETE</ralph>\n", "<ralph>COMPLETE</ralph>"),
+        ("<ralph>BLOCKED:(.*?)</ralph>", "<ralph>BLOCKED:no key</ralph>", "no key"),
+        ("(a)|(b)", "b", "b"),
+        ("x()y", "xy", ""),
+        ("(?m)^DONE$", "not DONE\nDONE\n", "DONE"),
+        ("^DONE$", "not DONE\nDONE too", None),
+    ],
+)
+def test_what_is_found(pattern: str, text: str, found: str | None) -> None:
+    assert search(pattern, text) == Search(found)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"(a+)+$",
+        r"(a|aa)+$",
+        r"(a+)\1+$",
+        r"(\w+\s?)*$",
+        r".*.*.*!?x$",
+        r"(?:abcdefgh){e}\d$",
+        r"(?:a?){90}a{90}(a+)+x$",
+    ],
+)
+def test_a_pattern_that_runs_away_is_stopped(pattern: str) -> None:
+    started = time.monotonic()
+    searched = search(pattern, "x" + "a" * 150_000 + "!", timeout=0.05)
+    assert time.monotonic() - started < 2
+    assert searched.found is None
+    assert searched.problem
+
+
+@pytest.mark.parametrize("pattern", ["(", "(?:(?:a{60000}){60000}){60000}", "(?R)?a", "a{99999999999999999999}", "a*"])
+def test_a_pattern_that_cannot_be_searched_for_finds_nothing(pattern: str) -> None:
+    searched = search(pattern, "aaa")
+    assert searched.found is None
+    assert searched.problem == problem_with_pattern(pattern)
+
+
+@given(st.text(max_size=60), st.text(max_size=200))
+def test_no_pattern_and_no_text_raises(pattern: str, text: str) -> None:
+    searched = search(pattern, text, timeout=0.2)
+    assert searched.found is None or not searched.problem
+
+
+def test_of_a_long_text_head_and_tail_are_searched() -> None:
+    text = f"first{'.' * HEAD}middle{'.' * TAIL}last"
+    assert search("first", text).found == "first"
+    assert search("last$", text).found == "last"
+    assert search("middle", text).found is None
+    assert search(r"first\.+last", text).found is None
+    assert search("middle", "middle".rjust(HEAD + TAIL, ".")).found == "middle"
