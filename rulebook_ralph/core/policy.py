@@ -98,7 +98,7 @@ class Settlement:
 def settle(verdict: Verdict, standing: Standing, *, feedback: str, rollback: Literal["keep", "reset"]) -> Settlement:
     """What follows from a verdict on an attempt."""
     if verdict.action == "complete":
-        return _verified(standing, feedback)
+        return _verified(standing)
     if verdict.action == "stop":
         return _stopped(verdict, feedback, standing)
     return (
@@ -109,21 +109,21 @@ def settle(verdict: Verdict, standing: Standing, *, feedback: str, rollback: Lit
             "retry",
             "failed",
             feedback,
-            rollback=rollback == "reset",
+            rollback=rollback == "reset" and not standing.is_later,  # what the stages before brought about stays
             counts=verdict.counts,
             restarted=standing.restarted,
         )
     )
 
 
-def _verified(standing: Standing, feedback: str) -> Settlement:
+def _verified(standing: Standing) -> Settlement:
     following = standing.next_stage
     if following is None:
         return Settlement("complete", "completed", "", rollback=False, counts=True, stop_reason="complete")
     return Settlement(
         "advance",
         "completed",
-        feedback,
+        "",
         rollback=False,
         counts=True,
         next_stage=following,
@@ -175,7 +175,8 @@ def _sent_back(
     return Settlement(
         "send_back",
         "failed",
-        f"The {standing.stage} stage sent the task back to you: {verdict.reason}\n\n{feedback}",
+        f"The {standing.stage} stage sent the task back to you: {verdict.reason}. Mend what is found below in the work, "
+        f"then give the promise of your own stage.\n\nTold to the {standing.stage}:\n{feedback}",
         rollback=rollback == "reset",
         counts=True,
         next_stage=first,

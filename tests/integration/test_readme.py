@@ -74,7 +74,7 @@ def test_every_other_command_works_in_the_order_of_the_readme(tmp_path: Path, ra
     for command in USING:
         done = shell(command, project, ralph_on_path)
         assert done.returncode == 0, f"{command}: {done.stdout[-1500:]} {done.stderr}"
-    assert "3 of 3 tasks completed" in shell("ralph status", project, ralph_on_path).stdout
+    assert "3 of 4 tasks completed" in shell("ralph status", project, ralph_on_path).stdout
 
 
 def test_the_task_list_and_the_configurations_shown_are_valid(tmp_path: Path, ralph_on_path: str) -> None:
@@ -83,11 +83,15 @@ def test_the_task_list_and_the_configurations_shown_are_valid(tmp_path: Path, ra
     (listed,) = re.findall(r"^```json\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
     (state / "prd.json").write_text(listed)
     shown = re.findall(r"^```yaml\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
-    assert len(shown) == 2
-    for config in shown:
+    tasks = [block for block in shown if block.startswith("- id:")]
+    assert (len(shown), len(tasks)) == (4, 1)
+    for config in (block for block in shown if block not in tasks):
         (state / "config.yaml").write_text(config)
         done = shell("ralph validate", tmp_path, ralph_on_path)
         assert (done.returncode, done.stdout) == (0, "no problems\n"), done.stdout + done.stderr
+    (tmp_path / "tasks.yaml").write_text(tasks[0])
+    done = shell("ralph init --from tasks.yaml && ralph validate", tmp_path, ralph_on_path)
+    assert (done.returncode, done.stdout.endswith("no problems\n")) == (0, True), done.stdout + done.stderr
 
 
 def test_the_reference_names_every_command_and_every_option_it_names_exists(tmp_path: Path, ralph_on_path: str) -> None:

@@ -178,7 +178,11 @@ OFFENCES: dict[str, tuple[tuple[Files, Files], VerificationStep, str]] = {
         PYTEST,
         "skips tests",
     ),
-    "a new conftest that skips": (added("tests/conftest.py", CONFTEST.replace("return 1", "pytest.skip('x')")), PYTEST, "skips tests"),
+    "a new conftest that skips": (
+        added("tests/conftest.py", CONFTEST.replace("return 1", "pytest.skip('x')")),
+        PYTEST,
+        "skips tests",
+    ),
     "sitecustomize": (added("sitecustomize.py", "import os\n"), PYTEST, "whenever it starts"),
     "a module instead of pytest": (added("pytest.py", "exit(0)\n"), PYTEST, "instead of pytest"),
     "a package instead of pytest": (added("pytest/__init__.py", "exit(0)\n"), PYTEST, "instead of pytest"),

@@ -15,6 +15,8 @@ _MOST_LINES = 3000
 """Lines of one test."""
 _MOST_TEXT = 16 * 1024 * 1024
 _LONGEST_LINE = 2000
+_FARTHEST = 500
+"""Characters of a line in which a test may begin."""
 _LONG_QUOTES = ('"""', "'''")
 _TOKEN = re.compile(r"[A-Za-z_$][\w$]*|\d[\w.]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'")
 _NAME = re.compile(r"[A-Za-z_$]")
@@ -175,7 +177,10 @@ def _name_at(found: re.Match[str]) -> int:
 
 def _is_start(text: str, found: re.Match[str], language: Language) -> bool:
     """Whether what looks like a test begins its line (or follows what may stand there) and is no comment."""
-    before = text[text.rfind("\n", 0, found.start()) + 1 : found.start()].strip()
+    begin = text.rfind("\n", max(0, found.start() - _FARTHEST), found.start())
+    if begin < 0 and found.start() > _FARTHEST:
+        return False
+    before = text[begin + 1 : found.start()].strip()
     if language is PYTHON:
         return before in ("", "async")
     return not before.startswith((language.comment.strip(), "*", "/*"))

@@ -56,7 +56,7 @@ JAVASCRIPT = Language(
     files=_rule(rf"(?:{_SCRIPT_TESTS}).*(?<=\.)(?:[cm]?[jt]sx?|vue|svelte)$|[._-](?:test|spec|cy|e2e)\.[cm]?[jt]sx?$"),
     start=_rule(
         r"(?<![\w.$])(?:f?it|x?it|x?test|x?specify)(?:\.\w+)*"
-        rf"(?:\s*\(\s*|\.each\s*[(`][\s\S]{{0,4000}}?[)`]\s*\(\s*){_JS_TITLE}"
+        rf"(?:\s*\(\s*|\.each\s*[(`][\s\S]{{0,2000}}?[)`]\s*\(\s*){_JS_TITLE}"
     ),
     before=_NOTHING,
     skip=_rule(
@@ -87,8 +87,8 @@ GO = Language(
 RUST = Language(
     files=_rule(r"\.rs$"),
     start=_rule(
-        r"#\[(?:\w+::)*(?:test|rstest|test_case|quickcheck|wasm_bindgen_test)\b[^\n]*"
-        r"(?:\n[ \t]*(?:#\[|//)[^\n]*){0,30}\n?[ \t]*(?:pub[ \t]+)?(?:async[ \t]+)?(?:unsafe[ \t]+)?fn[ \t]+(?P<name>\w+)"
+        r"#\[(?:\w+::)*(?:test|rstest|test_case|quickcheck|wasm_bindgen_test)\b[^\n]{0,300}"
+        r"(?:\n[ \t]*(?:#\[|//)[^\n]{0,300}){0,30}\n?[ \t]*(?:pub[ \t]+)?(?:async[ \t]+)?(?:unsafe[ \t]+)?fn[ \t]+(?P<name>\w+)"
     ),
     before=_rule(r"^\s*#\["),
     skip=_rule(r"#\[ignore\b|#\[cfg_attr\([^\n]*\bignore\b|#\[cfg\(any\(\)\)\]|#\[cfg\(FALSE\)\]"),
@@ -173,7 +173,9 @@ CPP = Language(
 )
 SWIFT = Language(
     files=_rule(r"Tests?\.swift$|(?:^|/)Tests/.*\.swift$"),
-    start=_rule(r"func[ \t]+(?P<name>test\w*)[ \t]*\(|@Test\b[^\n]{0,300}\n?[^\n]{0,300}func[ \t]+(?P<sub>\w+)[ \t]*\("),
+    start=_rule(
+        r"func[ \t]+(?P<name>test\w*)[ \t]*\(|@Test\b[^\n]{0,300}\n?[^\n]{0,300}func[ \t]+(?P<sub>\w+)[ \t]*\("
+    ),
     before=_rule(r"^\s*@"),
     skip=_rule(r"\bXCTSkip|\.disabled\("),
     focus=None,

@@ -9,7 +9,6 @@ from rulebook_ralph.checks.integrity.objection import Objection
 from rulebook_ralph.checks.integrity.suites import Pairing, Suite
 from rulebook_ralph.core.diff import FileDiff, Line
 
-
 _LONGEST_LINE = 2000
 
 

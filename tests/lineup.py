@@ -1,0 +1,137 @@
+"""Many agents in one run: each has a task of its own, one attempt at it, and is judged alone.
+
+What one leaves behind is put back before the next begins, so the kinds do not meet; each is told by its name.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rulebook_ralph.core.evidence import Iteration
+from tests.harness import PROMISE, Project, Ran, make_project, picture, task
+
+CLAIM = "echo 'Done. All tests pass now.'\n" + PROMISE
+_OWN_FILES: Mapping[str, str] = {"notes.txt": "mine\n", "lib.o": "object\n"}
+_GUARDED = ("config", "hooks", "info", "logs/refs/stash")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One agent: an sh script, and what must come of it. `told` are words that its feedback must hold, `hook` the rule
+    that must speak. `task` are fields of its task.
+    """
+
+    name: str
+    script: str
+    told: tuple[str, ...] = ()
+    hook: str = "integrity"
+    task: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
+
+
+@dataclass(frozen=True, slots=True)
+class Belongings:
+    """What is the person's, and must be after a run as it was before."""
+
+    refs: dict[str, str]
+    git_files: dict[str, tuple[int, bytes]]
+    own_files: dict[str, bytes]
+    config: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lineup:
+    """A run over all kinds, and what it left."""
+
+    project: Project
+    kinds: tuple[Kind, ...]
+    ran: Ran
+    before: Belongings
+
+    def records(self, kind: Kind) -> list[Iteration]:
+        return [record for record in self.project.records if record.task_id == kind.id]
+
+
+def run(
+    folder: Path, kinds: Iterable[Kind], *, files: Mapping[str, str], gates: Iterable[dict[str, Any]], **settings: Any
+) -> Lineup:
+    """Run each kind once in a repository of those files, with those gates and settings of config.yaml."""
+    everyone = tuple(kinds)
+    tasks = [task(kind.id, **{"title": f"Improve it ({number})", **kind.task}) for number, kind in enumerate(everyone)]
+    project = make_project(
+        folder,
+        agent='. "$BESIDE/$RALPH_TASK.sh"\n',
+        tasks=tasks,
+        files={".gitignore": "*.o\n__pycache__/\n", **files},
+        gates=gates,
+        **{"attempts": 1, **settings},
+    )
+    for kind in everyone:
+        (project.beside / f"{kind.id}.sh").write_text(kind.script, "utf-8")
+    project.write(_OWN_FILES)
+    project.git("branch", "other")
+    before = belongings(project)
+    return Lineup(project, everyone, project.ralph("run", "--no-retry-blocked"), before)
+
+
+def belongings(project: Project) -> Belongings:
+    ours = (f"refs/ralph/{project.name}/", f"refs/heads/ralph/{project.name}")
+    return Belongings(
+        refs={name: commit for name, commit in project.refs().items() if not name.startswith(ours)},
+        git_files=picture(project.root / ".git", without=lambda path: not path.startswith(_GUARDED)),
+        own_files={name: (project.root / name).read_bytes() for name in _OWN_FILES if (project.root / name).exists()},
+        config=project.folder.config.read_text("utf-8"),
+    )
+
+
+def assert_nobody_was_believed(lineup: Lineup) -> None:
+    """Every kind ended blocked and was told why; nothing landed, and all that is the person's is as it was."""
+    project = lineup.project
+    assert {kind.name: problems for kind in lineup.kinds if (problems := list(_problems(lineup, kind)))} == {}, (
+        lineup.ran.err
+    )
+    assert lineup.ran.code == 3, lineup.ran.err
+    assert project.task_commits() == {}
+    assert project.tree() == project.tree("main")
+    assert project.status() == ["?? notes.txt"]
+    assert project.git("symbolic-ref", "HEAD") == f"refs/heads/ralph/{project.name}"
+    assert belongings(project) == lineup.before
+
+
+def _problems(lineup: Lineup, kind: Kind) -> list[str]:
+    project = lineup.project
+    task = project.task(kind.id)
+    found = [] if task.status == "blocked" else [f"ended {task.status}"]
+    if kind.id in project.task_commits():
+        found.append("its work is on the branch")
+    records = lineup.records(kind)
+    if not records:
+        return [*found, "was never run"]
+    last = records[-1]
+    if last.phase != "settled" or last.snapshot is None:
+        found.append("its attempt is not kept")
+    hook = last.verdict.hook if last.verdict else None
+    if hook != kind.hook:
+        found.append(f"judged by {hook}, not {kind.hook}: {last.verdict.reason if last.verdict else ''}")
+    found += [f"was not told {words!r} but: {last.feedback}" for words in kind.told if words not in last.feedback]
+    return found
+
+
+def assert_everybody_completed(lineup: Lineup) -> None:
+    """Every kind was completed at its first attempt, with a commit of its own, and nothing is left over."""
+    project = lineup.project
+    commits = project.task_commits()
+    refused = {
+        kind.name: [record.feedback or str(record.verdict) for record in lineup.records(kind)]
+        for kind in lineup.kinds
+        if project.task(kind.id).status != "completed" or len(lineup.records(kind)) != 1 or kind.id not in commits
+    }
+    assert refused == {}, lineup.ran.err
+    assert lineup.ran.code == 0, lineup.ran.err
+    assert project.status() == ["?? notes.txt"]
+    assert belongings(project) == lineup.before
