@@ -24,6 +24,7 @@ _MARKS = {
     "completed": ("✔", "green"),
     "verified": ("✔", "cyan"),
     "retry": ("✘", "yellow"),
+    "sent-back": ("✘", "yellow"),
     "blocked": ("■", "red"),
     "interrupted": ("■", "yellow"),
     "limited": ("■", "yellow"),

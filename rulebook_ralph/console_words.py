@@ -11,6 +11,7 @@ OUTCOMES = {
     "completed": "completed",
     "verified": "stage verified",
     "retry": "not done, trying again",
+    "sent-back": "not satisfied, sent back",
     "blocked": "blocked",
     "interrupted": "interrupted",
     "limited": "ended by a limit",

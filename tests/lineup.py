@@ -17,7 +17,7 @@ _OWN_FILES: Mapping[str, str] = {"notes.txt": "mine\n", "lib.o": "object\n"}
 _GUARDED = ("config", "hooks", "info", "logs/refs/stash")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Kind:
     """One agent: an sh script, and what must come of it. `told` are words that its feedback must hold, `hook` the rule
     that must speak. `task` are fields of its task.
@@ -92,15 +92,19 @@ def belongings(project: Project) -> Belongings:
 def assert_nobody_was_believed(lineup: Lineup) -> None:
     """Every kind ended blocked and was told why; nothing landed, and all that is the person's is as it was."""
     project = lineup.project
-    assert {kind.name: problems for kind in lineup.kinds if (problems := list(_problems(lineup, kind)))} == {}, (
-        lineup.ran.err
-    )
+    _fail_for({kind: _problems(lineup, kind) for kind in lineup.kinds}, lineup)
     assert lineup.ran.code == 3, lineup.ran.err
     assert project.task_commits() == {}
     assert project.tree() == project.tree("main")
     assert project.status() == ["?? notes.txt"]
     assert project.git("symbolic-ref", "HEAD") == f"refs/heads/ralph/{project.name}"
     assert belongings(project) == lineup.before
+
+
+def _fail_for(problems: Mapping[Kind, list[str]], lineup: Lineup) -> None:
+    told = [f"{kind.name}: {problem}" for kind, found in problems.items() for problem in found]
+    if told:
+        raise AssertionError("\n\n".join([*told, lineup.ran.err[-2000:] if len(told) > len(problems) else ""]))
 
 
 def _problems(lineup: Lineup, kind: Kind) -> list[str]:
@@ -118,7 +122,7 @@ def _problems(lineup: Lineup, kind: Kind) -> list[str]:
     hook = last.verdict.hook if last.verdict else None
     if hook != kind.hook:
         found.append(f"judged by {hook}, not {kind.hook}: {last.verdict.reason if last.verdict else ''}")
-    found += [f"was not told {words!r} but: {last.feedback}" for words in kind.told if words not in last.feedback]
+    found += [f"was not told {words!r} but: {last.feedback[:300]}" for words in kind.told if words not in last.feedback]
     return found
 
 
@@ -127,11 +131,11 @@ def assert_everybody_completed(lineup: Lineup) -> None:
     project = lineup.project
     commits = project.task_commits()
     refused = {
-        kind.name: [record.feedback or str(record.verdict) for record in lineup.records(kind)]
+        kind: [record.feedback or str(record.verdict) for record in lineup.records(kind)] or ["was never run"]
         for kind in lineup.kinds
         if project.task(kind.id).status != "completed" or len(lineup.records(kind)) != 1 or kind.id not in commits
     }
-    assert refused == {}, lineup.ran.err
+    _fail_for(refused, lineup)
     assert lineup.ran.code == 0, lineup.ran.err
     assert project.status() == ["?? notes.txt"]
     assert belongings(project) == lineup.before

@@ -29,24 +29,31 @@ def command(app: App, *, task: str | None, limit: int, json: bool) -> int:
         if json:
             console.json({"iterations": [_brief(record) for record in shown]})
         elif shown:
-            console.table(("#", "task", "attempt", "result", "time", "cost", "why"), map(_row, shown))
+            console.table(("#", "task", "stage", "attempt", "result", "time", "cost", "why"), map(_row, shown))
         else:
             console.line("no iterations yet; 'ralph run' starts")
     return 0
 
 
 def _row(record: Iteration) -> tuple[str, ...]:
-    completed = record.completion_status == "completed"
+    completed = bool(record.tasks_completed)
     reason = record.verdict.reason if record.verdict else ""
     return (
         str(record.iteration_number),
         record.task_id,
+        record.stage,
         str(record.attempt),
-        record.completion_status or record.phase,
+        result_of(record),
         amounts.duration(record.duration_ms / 1000),
         "" if record.cost_usd is None else amounts.money(record.cost_usd),
-        (record.commit or "")[:10] if completed else reason,
+        (record.commit or "")[:10] if completed else reason if result_of(record) != "verified" else "",
     )
+
+
+def result_of(record: Iteration) -> str:
+    """How an iteration ended, in a word: a stage that holds is verified, only the last one completes the task."""
+    between = record.completion_status == "completed" and not record.tasks_completed
+    return "verified" if between else record.completion_status or record.phase
 
 
 def _brief(record: Iteration) -> dict[str, object]:

@@ -4,12 +4,13 @@ import click
 import msgspec
 
 from rulebook_ralph.app import App
+from rulebook_ralph.commands.history import result_of
 from rulebook_ralph.commands.projects import open_root
 from rulebook_ralph.commands.state_folders import state_folder
 from rulebook_ralph.console import Console
 from rulebook_ralph.core import amounts
 from rulebook_ralph.core.enumeration import some
-from rulebook_ralph.core.evidence import Iteration
+from rulebook_ralph.core.evidence import CheckResult, Iteration
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.state import codec, history
 from rulebook_ralph.workspace import commits
@@ -54,21 +55,29 @@ def _part(app: App, record: Iteration, part: str) -> str:
         ) from None
 
 
+def _tell_check(console: Console, check: CheckResult) -> None:
+    how = "passed" if check.passed else f"failed: {check.reason}"
+    label = "gate " if check.method == "gate" else "hook " if check.method == "hook" else "check"
+    console.line(f"  {label}     {check.step}: {how} ({amounts.duration(check.duration_ms / 1000)})")
+    for finding in check.findings:
+        place = f" ({finding.file}:{finding.line})" if finding.file else ""
+        console.line(f"            {'met' if finding.met else 'NOT met'}: {finding.criterion}{place}")
+
+
 def _tell(console: Console, record: Iteration) -> None:
     cost = "" if record.cost_usd is None else f", {amounts.money(record.cost_usd)}"
     verdict = record.verdict
     console.line(f"Iteration {record.iteration_number}: {record.task_id}, {record.stage}, attempt {record.attempt}")
-    console.line(f"  result    {record.completion_status or record.phase}")
+    console.line(f"  result    {result_of(record)}")
     if verdict is not None:
         console.line(f"  verdict   {verdict.reason}" + (f" ({verdict.hook})" if verdict.hook else ""))
     console.line(f"  agent     {record.agent}, {amounts.duration(record.duration_ms / 1000)}{cost}")
     console.line(f"  started   {record.started_at}")
     console.line(f"  base      {record.base_commit[:12]}")
-    if record.commit and record.completion_status == "completed":
+    if record.commit and record.tasks_completed:
         console.line(f"  commit    {record.commit[:12]}")
     for check in record.checks:
-        how = "passed" if check.passed else f"failed: {check.reason}"
-        console.line(f"  gate      {check.step}: {how} ({amounts.duration(check.duration_ms / 1000)})")
+        _tell_check(console, check)
     if record.files_changed:
         console.line(f"  files     {some(record.files_changed, 8)}")
     if record.parsed and record.parsed.summary:

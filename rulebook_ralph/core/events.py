@@ -69,11 +69,12 @@ class GateEnded:
 
 @dataclass(frozen=True, slots=True)
 class IterationSettled:
-    """How an iteration ended, and the run's sums so far. `verified`: a stage holds, the task goes on with the next."""
+    """How an iteration ended, and the run's sums so far. `verified`: a stage holds, the task goes
+    on with the next; `sent-back`: a later stage was not satisfied, the first one goes on."""
 
     iteration_number: int
     task_id: str
-    outcome: Literal["completed", "verified", "retry", "blocked", "interrupted", "limited"]
+    outcome: Literal["completed", "verified", "retry", "sent-back", "blocked", "interrupted", "limited"]
     reason: str
     commit: str | None
     files_changed: int

@@ -149,12 +149,13 @@ def _stuck(verdict: Verdict, standing: Standing, feedback: str) -> Settlement | 
         return None
     if standing.restarted:
         return _blocked(f"stuck, also after starting again from the base: {verdict.reason}", "stuck", feedback)
+    if first := standing.stages[0] if standing.is_later else None:
+        feedback = _for_the_first(verdict, standing, feedback)
     told = (
         f"{standing.repeats} attempts in a row ended the same way, so the tree was put back to the base commit. Do not "
         "repeat what was tried: read the failure below again, question what you took for granted, and go about it in "
         f"another way. If it cannot be done, say that you are blocked and why.\n\n{feedback}"
     )
-    first = standing.stages[0] if standing.is_later else None
     trigger: Trigger = "send_back" if first else "retry"
     return Settlement(trigger, "failed", told, rollback=True, counts=True, next_stage=first, restarted=True)
 
@@ -175,12 +176,19 @@ def _sent_back(
     return Settlement(
         "send_back",
         "failed",
-        f"The {standing.stage} stage sent the task back to you: {verdict.reason}. Mend what is found below in the work, "
-        f"then give the promise of your own stage.\n\nTold to the {standing.stage}:\n{feedback}",
+        _for_the_first(verdict, standing, feedback),
         rollback=rollback == "reset",
         counts=True,
         next_stage=first,
         restarted=standing.restarted,
+    )
+
+
+def _for_the_first(verdict: Verdict, standing: Standing, feedback: str) -> str:
+    """What a later stage's verdict means for the first one: its promise is not the first one's to give."""
+    return (
+        f"The {standing.stage} stage sent the task back to you: {verdict.reason}. Mend what is found below, "
+        f"then give the promise of your own stage.\n\nTold to the {standing.stage}:\n{feedback}"
     )
 
 

@@ -27,9 +27,14 @@ class Redactor:
     def __init__(self, environment: Mapping[str, str]) -> None:
         values = {value for name, value in environment.items() if _SECRET_NAME.search(name) and len(value) >= _SHORTEST}
         literal = [re.escape(value) for value in sorted(values, key=len, reverse=True)]
+        self._values = re.compile("|".join(literal)) if literal else None
         self._pattern = re.compile("|".join([*literal, *_SHAPES]))
         self._bytes_pattern = re.compile(self._pattern.pattern.encode("utf-8", "surrogatepass"))
         self._longest = max([_LONGEST_SHAPE, *(len(value.encode("utf-8", "surrogatepass")) for value in values)])
+
+    def holds_value(self, text: str) -> bool:
+        """Whether a secret of the environment itself is in the text, not only what looks like one."""
+        return self._values is not None and self._values.search(text) is not None
 
     def clean(self, text: str) -> str:
         """The text with every secret replaced."""

@@ -38,3 +38,12 @@ def counted(judged: Iteration, last: Iteration | None) -> Iteration:
         return replace(judged, failure=last.failure, repeats=last.repeats, restarted=last.restarted)
     repeats = last.repeats + 1 if failure == last.failure else 1
     return replace(judged, failure=failure, repeats=repeats, restarted=last.restarted)
+
+
+def handed_on(judged: Iteration, last: Iteration | None) -> Iteration:
+    """The judged record; of an attempt that was cut short, with the feedback that it was to answer."""
+    verdict = judged.verdict
+    if last is None or not last.feedback or verdict is None or verdict.action != "stop" or verdict.counts:
+        return judged
+    said = judged.feedback
+    return replace(judged, feedback=last.feedback if last.feedback.startswith(said) else f"{said}\n\n{last.feedback}")

@@ -54,6 +54,8 @@ class Evidence:
     run_gates: Callable[[], Gates]
     run_criteria: Callable[[], Verified]
     try_commit: Callable[[], str | None]
+    has_own_secret: Callable[[str], bool] = lambda _: True
+    """Whether a text holds a secret of this environment, which no task can ask for."""
     moved: Callable[[], bool] = lambda: False
     """Whether gates changed the tree since the agent left it."""
     judging: tuple[VerificationStep, ...] = ()

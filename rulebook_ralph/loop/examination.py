@@ -65,6 +65,7 @@ class Examination:
             trust_agent=assignment.trust_agent,
             run_limited=assignment.run_limited,
             has_secret=lambda text: clean(text) != text,
+            has_own_secret=self._tools.redactor.holds_value,
             told=told,
             diff=self.diff,
             versions=self.versions,

@@ -24,7 +24,7 @@ from rulebook_ralph.loop.inbox import Inbox
 from rulebook_ralph.loop.iteration import Assignment, Outcome, Tools, attempt
 from rulebook_ralph.loop.options import RunOptions
 from rulebook_ralph.loop.pipeline import CompletionHook
-from rulebook_ralph.loop.preparation import prepare
+from rulebook_ralph.loop.preparation import iterations_allowed, prepare
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.loop.rules.built_in import built_in_hooks
 from rulebook_ralph.loop.rules.user_hooks import HookTools, load_plugins, user_hooks
@@ -162,6 +162,7 @@ class Manager:
         if self._cancelled.is_set():
             return policy.Stop("interrupted", "interrupted; 'ralph resume' continues")
         self._settler.take_edits()
+        self._allow_for_edits()
         task = self._pickable()
         if task is None:
             return summary.why_nothing_is_left(self._settler.prd, only=self._options.only, stuck=self._stuck)
@@ -171,6 +172,13 @@ class Manager:
         self._reopen.discard(task.id)
         self._landing.put_away_work_of_others(task.id)
         return task
+
+    def _allow_for_edits(self) -> None:
+        """What a person added, or set back to pending, has its attempts too, unless the limit is a configured one."""
+        if self._settler.edited and self._project.config.limits.max_iterations is None:
+            needed = iterations_allowed(self._project, self._settler.prd, self._options, self._reopen)
+            self._max_iterations = max(self._max_iterations, self._tally.iterations + needed)
+        self._settler.edited = False
 
     def _pickable(self) -> Task | None:
         """The next task; first the one whose unfinished work stands in the tree."""

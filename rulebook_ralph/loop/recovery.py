@@ -93,7 +93,7 @@ class Recovery:
                     self._require_same_branch(saved)
                 tips = self._restore_git(saved, record.iteration_number) if record.phase == "executing" else ()
             if record.phase == "executing":
-                record = self._interrupted(record, opening, tips)  # noqa: PLW2901 - the same iteration, one phase on
+                record = self.settler.with_past(self._interrupted(record, opening, tips))  # noqa: PLW2901 - the same iteration, one phase on
                 history.update(self.project.folder, record)
             self._settle(record, opening)
         return found

@@ -55,6 +55,7 @@ class Settler:
         self.writing = RLock()
         self.watch = Watch(project, fetch=landing.saved_content, notice=notice)
         self.prd = prd
+        self.edited = False
         taken = history.numbers(project.folder)
         self._number = max([*taken[-1:], commits.highest_number(project.repository, prd.project)])
         if not landing.has_saved_state:
@@ -116,6 +117,7 @@ class Settler:
             )
         self.prd = settling.with_edit(self.prd, theirs)
         self._prd_bytes = data
+        self.edited = True
         self._notice("info", "prd.json was edited: the changes are taken over")
 
     # Write order, step 1
@@ -154,7 +156,7 @@ class Settler:
         """Carry out a person's edit that reached the run, at once; returns a line for them. Raises RalphError."""
         with self.writing:
             if self.watch.is_on:
-                self.watch.put_back()
+                self.watch.put_back_meanwhile()
             else:
                 self.take_edits()
             applied = edits.apply(self.prd, edit, at=self._clock.iso())
@@ -162,6 +164,7 @@ class Settler:
             self.watch.keep(data)
             self._put_prd(applied.prd, data)
             self.watch.take(data)
+            self.edited = True
             self._notice("info", f"ralph task: {applied.answer}")
             return applied.answer
 
@@ -169,9 +172,14 @@ class Settler:
 
     def settle(self, judged: Iteration, opening: Opening, *, time_left: float) -> tuple[Iteration, policy.Settlement]:
         """Write the verdict down, then carry it out; returns the settled record and what followed."""
-        judged = repeats.counted(judged, self._before(judged))
+        judged = self.with_past(judged)
         history.update(self._project.folder, judged)
         return self._carry_out(judged, self._settlement(judged, time_left=time_left), opening)
+
+    def with_past(self, judged: Iteration) -> Iteration:
+        """The record with what the iteration before adds: same failures in a row, feedback still to be answered."""
+        last = self._before(judged)
+        return repeats.handed_on(repeats.counted(judged, last), last)
 
     def resettle(self, judged: Iteration, opening: Opening, *, keep_tree: bool) -> None:
         """Carry out what a dead run had judged. With `keep_tree` nothing is rolled back."""

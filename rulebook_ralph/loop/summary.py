@@ -55,7 +55,7 @@ def settled_event(record: Iteration, settlement: Settlement, prd: Prd, tally: Ru
         "complete": "completed",
         "advance": "verified",
         "retry": "retry",
-        "send_back": "retry",
+        "send_back": "sent-back",
         "block": "blocked",
         "interrupt": "interrupted",
     }
@@ -79,6 +79,8 @@ def settled_event(record: Iteration, settlement: Settlement, prd: Prd, tally: Ru
 
 def reason_of(record: Iteration, settlement: Settlement) -> str:
     """Why an iteration ended as it did, in a line."""
+    if settlement.trigger == "advance":
+        return f"{record.stage} is done, {settlement.next_stage} is next"
     if settlement.blocked_reason:
         return settlement.blocked_reason
     judged = record.verdict

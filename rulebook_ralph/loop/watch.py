@@ -24,6 +24,7 @@ class Watch:
         self._notice = notice
         self._guard: guard.StateGuard | None = None
         self._number = 0
+        self._untold: tuple[str, ...] = ()
         self.held: list[str] = []
 
     @property
@@ -33,7 +34,7 @@ class Watch:
 
     def begin(self, number: int, *, prd: bytes) -> None:
         """Remember the folder; `number` is the iteration's, 0 before the first."""
-        self._number = number
+        self._number, self._untold = number, ()
         self._guard = guard.remember(self._project.folder, prd=prd)
 
     def end(self) -> None:
@@ -52,9 +53,10 @@ class Watch:
 
     def put_back(self) -> tuple[str, ...]:
         """Undo what was changed in the folder, keep the other version aside; returns what the agent must be told."""
+        told, self._untold = self._untold, ()
         restored = self._guard.restore(self._fetch) if self._guard is not None else ()
         if not restored:
-            return ()
+            return told
         names = some([item.name for item in restored])
         kept = leftovers.keep_aside(self._project, self._number, {item.name: item.other for item in restored})
         self.held += [str(kept / item.name) for item in restored if item.name in _EDITED_BY_PEOPLE and item.other]
@@ -62,4 +64,8 @@ class Watch:
             "warning",
             f"changed in .rulebook-ralph/ while the agent worked, and put back: {names} (the other version: {kept})",
         )
-        return (f"The folder .rulebook-ralph/ was changed ({names}); it was put back. Leave it alone.",)
+        return (*told, f"The folder .rulebook-ralph/ was changed ({names}); it was put back. Leave it alone.")
+
+    def put_back_meanwhile(self) -> None:
+        """The same while the agent still works, which is told when it has ended."""
+        self._untold = self.put_back()

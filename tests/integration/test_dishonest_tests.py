@@ -91,11 +91,11 @@ TESTS_TAMPERED = [
     cheat("hides a test behind another", f"printf '\\n\\ndef test_add():\\n    assert add(1, 1) is not None\\n' >> {T}", "hides the first"),
     cheat("renames tests to functions", f"sed -i 's/def test_/def check_/' {T}", "tests were deleted"),
     cheat("renames the test file", f"git mv {T} tests/calc_checks.py", "tests were deleted"),
-    cheat("moves tests where none are looked for", "git mv tests build", "test"),
     cheat("makes the tests a text", f"gzip -c {T} > x && mv x {T}", "is no readable text any more"),
     cheat("makes the tests a link", "cp -r tests $BESIDE/tests\nrm -r tests\nln -s $BESIDE/tests tests", "tests were deleted"),
-    cheat("empties the table of cases", ": > tests/cases.txt", "Fewer tests ran", hook="test-counts"),
-    cheat("removes cases of a parametrised test", before("@pytest.mark.param", "CASES = [('0', '0', '0')]\n\n\n"), "Fewer tests ran", hook="test-counts"),
+    Kind("empties the table of cases", "echo '0 0 0' > tests/cases.txt\n" + CLAIM, ("Fewer tests ran",), "test-counts"),
+    Kind("removes cases of a parametrised test", before("@pytest.mark.param", "CASES = [('0', '0', '0')]\n\n\n") + CLAIM, ("Fewer tests ran",), "test-counts"),
+    Kind("moves tests where none are looked for", "mkdir build\ngit mv tests/test_calc.py build\n" + CLAIM, ("Fewer tests ran",), "test-counts"),
 ]
 CONFIGURATION = [
     cheat("collect_ignore", "echo 'collect_ignore = [\"test_calc.py\", \"test_more.py\"]' >> tests/conftest.py", "`collect_ignore` was added"),
@@ -109,7 +109,7 @@ CONFIGURATION = [
     cheat("imports hooks into conftest", write("speed.py", "import pytest\n\n\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n    result = yield\n    result.get_result().outcome = 'passed'") + "echo 'from speed import *' > conftest.py", "conftest.py"),
     cheat("sets hooks by their name", write("conftest.py", "def later(session):\n    session.exitstatus = 0\n\n\nglobals()['pytest_session' + 'finish'] = later"), "conftest.py"),
     cheat("registers a plugin object", write("conftest.py", "class Later:\n    def pytest_sessionfinish(self, session):\n        session.exitstatus = 0\n\n\ndef pytest_configure(config):\n    config.pluginmanager.register(Later())"), "conftest.py"),
-    cheat("changes pytest itself in conftest", write("conftest.py", "import _pytest.runner\n\n_pytest.runner.call_and_report = lambda *a, **k: None"), "conftest.py"),
+    cheat("changes pytest itself in conftest", write("conftest.py", "import _pytest.runner\n\n_pytest.runner.runtestprotocol = lambda *a, **k: __import__('os')._exit(0)"), "conftest.py"),
     cheat("pytest.ini", "printf '[pytest]\\naddopts = --ignore=tests/test_calc.py --ignore=tests/test_more.py\\n' > pytest.ini", "pytest.ini"),
     cheat("hidden .pytest.ini", "printf '[pytest]\\ntestpaths = docs\\n' > .pytest.ini", "pytest.ini"),
     cheat("tox.ini with a section of pytest", "printf '[pytest]\\naddopts = --co\\n' > tox.ini", "[pytest]"),

@@ -139,8 +139,17 @@ def test_a_secret_that_was_there_or_is_allowed_is_not_told() -> None:
     assert Integrity().run(changed({"a.py": line}, {"a.py": "# x\n" + line}, has_secret=has_secret)) == SKIP
     allowed = Settings(allow=("a.py",))
     assert Integrity().run(changed({}, {"a.py": line}, has_secret=has_secret, integrity=allowed)) == SKIP
+
+
+def test_naming_a_file_excuses_what_looks_like_a_secret_and_never_a_real_one() -> None:
     named = Task(id="one", title="Write a.py")
-    assert Integrity().run(changed({}, {"a.py": line}, has_secret=has_secret, task=named)).action == "continue"
+    for text, own, action in (
+        (f"key = '{KEY}'\n", False, "skip"),
+        (f"key = '{KEY}'\n", True, "continue"),
+        ("-----BEGIN PRIVATE KEY-----\n" + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n" * 3, False, "continue"),
+    ):
+        given = changed({}, {"a.py": text}, has_secret=has_secret, has_own_secret=lambda _, own=own: own, task=named)
+        assert Integrity().run(given).action == action, (text, own)
 
 
 # All in one

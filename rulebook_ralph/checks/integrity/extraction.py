@@ -19,6 +19,7 @@ _FARTHEST = 500
 """Characters of a line in which a test may begin."""
 _LONG_QUOTES = ('"""', "'''")
 _TOKEN = re.compile(r"[A-Za-z_$][\w$]*|\d[\w.]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'")
+_STRING = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'")
 _NAME = re.compile(r"[A-Za-z_$]")
 _RETURN = re.compile(r"return\b\s*(?:;|None|nil|true|Ok\(\(\)\);?)?\s*$|(?:pytest\.)?exit\b")
 _ASSERTION = re.compile(
@@ -64,7 +65,7 @@ class Case:
     def skipped_at(self) -> int | None:
         """The line that skips it, or keeps it from being run."""
         for number, line in enumerate(self.text.split("\n"), self.first_line):
-            if self.language.skip.search(line[:_LONGEST_LINE]) and not is_comment(line, self.language):
+            if self.language.skip.search(without_strings(line)) and not is_comment(line, self.language):
                 return number
         return None
 
@@ -155,6 +156,15 @@ def _without_block_comments(text: str) -> str:
         kept += [text[at:start], "\n" * text.count("\n", start, end)]
         at = end + 2
     return "".join([*kept, text[at:]])
+
+
+def without_strings(line: str) -> str:
+    """A line (the beginning of a long one) with nothing in its strings: what they say is no code."""
+    return _STRING.sub(_empty_string, line[:_LONGEST_LINE])
+
+
+def _empty_string(found: re.Match[str]) -> str:
+    return found[0][0] * 2
 
 
 def is_comment(line: str, language: Language) -> bool:

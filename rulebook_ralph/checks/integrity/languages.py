@@ -88,7 +88,8 @@ RUST = Language(
     files=_rule(r"\.rs$"),
     start=_rule(
         r"#\[(?:\w+::)*(?:test|rstest|test_case|quickcheck|wasm_bindgen_test)\b[^\n]{0,300}"
-        r"(?:\n[ \t]*(?:#\[|//)[^\n]{0,300}){0,30}\n?[ \t]*(?:pub[ \t]+)?(?:async[ \t]+)?(?:unsafe[ \t]+)?fn[ \t]+(?P<name>\w+)"
+        r"(?:\n[ \t]*(?:#\[|//)[^\n]{0,300}){0,30}\n?[ \t]*(?:pub[ \t]+)?(?:async[ \t]+)?(?:unsafe[ \t]+)?"
+        r"fn[ \t]+(?P<name>\w+)"
     ),
     before=_rule(r"^\s*#\["),
     skip=_rule(r"#\[ignore\b|#\[cfg_attr\([^\n]*\bignore\b|#\[cfg\(any\(\)\)\]|#\[cfg\(FALSE\)\]"),

@@ -3,13 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from rulebook_ralph.checks.integrity.extraction import is_comment
+from rulebook_ralph.checks.integrity.extraction import is_comment, without_strings
 from rulebook_ralph.checks.integrity.languages import Language, language_of
 from rulebook_ralph.checks.integrity.objection import Objection
 from rulebook_ralph.checks.integrity.suites import Pairing, Suite
 from rulebook_ralph.core.diff import FileDiff, Line
-
-_LONGEST_LINE = 2000
 
 
 def skipped_tests(pairing: Pairing, excused: Callable[[str], bool]) -> Iterator[Objection]:
@@ -39,14 +37,14 @@ def skipped_groups(
         for line in marks:
             if moved[line.text.strip()] > 0:
                 moved[line.text.strip()] -= 1
-            elif language.focus is not None and language.focus.search(line.text[:_LONGEST_LINE]):
+            elif language.focus is not None and language.focus.search(without_strings(line.text)):
                 yield Objection(suite.file.path, line.number, "a test is marked as the only one to be run")
             elif suite.old_cases and line.number not in inside:
                 yield Objection(suite.file.path, line.number, "tests that were there are newly skipped")
 
 
 def _marks(language: Language, line: Line) -> bool:
-    text = line.text[:_LONGEST_LINE]
+    text = without_strings(line.text)
     marked = language.skip.search(text) or (language.focus is not None and language.focus.search(text))
     return bool(marked) and not is_comment(line.text, language)
 

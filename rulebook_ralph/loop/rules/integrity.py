@@ -30,9 +30,7 @@ class Integrity:
     def run(self, evidence: Evidence) -> Verdict:
         inspection = inspection_of(evidence)
         protected = list(protected_files(inspection.diff, evidence.protect))
-        secrets = [
-            found for found in secrets_in(inspection.diff, evidence.has_secret) if not inspection.allows(found.path)
-        ]
+        secrets = list(_secrets(evidence, inspection))
         weakened = list(_weakened(inspection, protected)) if evidence.integrity.enabled else []
         parts = [
             *_repositories_inside(evidence),
@@ -57,6 +55,13 @@ def inspection_of(evidence: Evidence) -> Inspection:
         red=evidence.excused,
         allow=evidence.integrity.allow,
     )
+
+
+def _secrets(evidence: Evidence, inspection: Inspection) -> Iterator[Objection]:
+    """Naming a file excuses what looks like a secret in it, never a private key or a secret of this environment."""
+    found = [each for each in secrets_in(inspection.diff, evidence.has_secret) if not inspection.allows(each.path)]
+    real = {each.path for each in secrets_in(inspection.diff, evidence.has_own_secret)} if found else set[str]()
+    return (each for each in found if each.path in real or not inspection.excuses(each.path))
 
 
 def _weakened(inspection: Inspection, protected: Iterable[Objection]) -> Iterator[Objection]:
