@@ -104,6 +104,7 @@ class House:
         env: Mapping[str, str] | None = None,
         permissions: str = "full",
         limits: Mapping[str, float] | None = None,
+        **settings: object,
     ) -> None:
         """The user's own configuration (JSON is YAML). By default claude tries nothing again by itself."""
         executor = {
@@ -112,7 +113,7 @@ class House:
             "permissions": permissions,
             "env": {"CLAUDE_CODE_MAX_RETRIES": "0", "API_TIMEOUT_MS": "20000"} if env is None else dict(env),
         }
-        config = {"tools": {"executors": [executor]}, "limits": {"iterationTimeout": 30, **(limits or {})}}
+        config = {"tools": {"executors": [executor]}, "limits": {"iterationTimeout": 30, **(limits or {})}, **settings}
         path = self.home / ".config" / "rulebook-ralph" / "config.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(config))

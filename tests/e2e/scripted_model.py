@@ -12,10 +12,12 @@ import re
 import socket
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from rulebook_ralph.core.question import Question
 
 TOKENS_IN, TOKENS_CACHED, TOKENS_OUT = 1000, 200, 34
 TOKENS = TOKENS_IN + TOKENS_CACHED + TOKENS_OUT
@@ -82,6 +84,9 @@ class ScriptedModel:
 
     def __init__(self) -> None:
         self.script: Script = {}
+        self.judge: Callable[[Question], str] | None = None
+        """Answers the questions of a semantic check."""
+        self.judged: list[Question] = []
         self.requests: list[Request] = []
         self.hanging = threading.Event()
         """Set as soon as a request is left without an answer."""
@@ -105,6 +110,9 @@ class ScriptedModel:
         return list(dict.fromkeys(request.prompt for request in self.requests if request.task == task))
 
     def next_turn(self, body: dict[str, Any]) -> Turn:
+        if self.judge and (question := _question(body)):
+            self.judged.append(question)
+            return Say(self.judge(question))
         request = _request(body)
         if request is None or not body.get("tools"):
             return Say("ok")
@@ -124,6 +132,16 @@ def _request(body: dict[str, Any]) -> Request | None:
         task, attempt = _TASK.search(text), _ATTEMPT.search(text)
         if task and attempt:
             return Request(task[1], int(attempt[1]), text, messages)
+    return None
+
+
+def _question(body: dict[str, Any]) -> Question | None:
+    """The question of a semantic check, if one of the texts is one: instructions and data in one prompt."""
+    users = (message for message in body["messages"] if message["role"] == "user")
+    for text in (text for message in users for text in _texts(message["content"])):
+        if text.startswith("You verify whether work"):
+            first = text.index("\n<<<DATA ")
+            return Question(text[:first], text[first:], {})
     return None
 
 
