@@ -29,6 +29,7 @@ COMMANDS: dict[str, str] = {
     "status": "Where the tasks stand",
     "history": "The iterations so far",
     "show": "One iteration: verdict, gates, prompt, output, diff",
+    "agents": "Which agents are installed, and what each supports",
     "graph": "The tasks' dependencies and their lifecycle, as Mermaid",
     "validate": "Every problem of the state and configuration files",
     "completion": "Shell completion for bash, zsh or fish",
@@ -59,14 +60,13 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
-        with formatter.section("Commands"):
+        with formatter.section("Commands ('ralph COMMAND --help' says more of each; start with: ralph demo)"):
             formatter.write_dl(list(COMMANDS.items()))
 
 
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="'ralph COMMAND --help' says more of each. Start with: ralph demo",
 )
 @click.version_option(__version__, prog_name="ralph")
 def root() -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from rulebook_ralph.config_rules import checked, content_faults
 from rulebook_ralph.core.problem import Fault, JsonPath, Problem, dotted
-from rulebook_ralph.core.refusal import fields_of, item_type, struct_in
+from rulebook_ralph.core.refusal import fields_of, item_type, struct_by_name, struct_in
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.core.struct_reading import Tree, camel
 from rulebook_ralph.errors import RalphError
@@ -143,7 +143,7 @@ def _nested(keys: list[str], text: str, section: Any, variable: str) -> dict[str
 def _environment_value(text: str, annotation: Any, variable: str) -> Any:
     if annotation is None:
         return text
-    if struct_in(annotation) is None and item_type(annotation) is None:
+    if struct_in(annotation) is None and item_type(annotation) is None and struct_by_name(annotation) is None:
         try:
             return msgspec.convert(text, annotation, strict=False)
         except msgspec.ValidationError:
@@ -182,5 +182,7 @@ def _built_in(struct: type[msgspec.Struct], path: JsonPath) -> Leaves:
     for field in fields_of(struct):
         nested = struct_in(field.type)
         here = (*path, field.encode_name)
+        if struct_by_name(field.type):  # merged by their keys, which are none of the built-in ones
+            continue
         leaves |= _built_in(nested, here) if nested else {dotted("", here).lstrip("."): BUILT_IN}
     return leaves

@@ -1,12 +1,12 @@
 """What a layer of configuration may say beyond the types in core/settings.py, and the layer in one form."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from rulebook_ralph.core.criteria import pattern_faults, stage_faults
+from rulebook_ralph.core.criteria_reading import pattern_faults, stage_faults
 from rulebook_ralph.core.problem import Fault, JsonPath, escaped
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.core.struct_reading import Tree, camel, read_struct
@@ -65,6 +65,8 @@ def content_faults(tree: Tree) -> Iterator[Fault]:
     """What types cannot tell: names used twice, empty commands, folders outside the repository, bad patterns."""
     for items in _LISTS:
         yield from _list_faults(tree, items)
+    for form in ("executors", "+executors"):
+        yield from _fallback_faults(tree.get("tools", {}).get(form, ()), ("tools", form))
     for form in ("hooks", "+hooks"):
         for index, hook in enumerate(tree.get(form, ())):
             yield from _hook_faults(hook, (form, index))
@@ -92,6 +94,18 @@ def _list_faults(tree: Tree, items: _List) -> Iterator[Fault]:
             before = first_use.setdefault(name, index)
             if before != index:
                 yield Fault((*path, items.key), f"'{escaped(name)}' is used already by {items.name}[{before}]")
+
+
+def _fallback_faults(executors: Sequence[Tree], path: JsonPath) -> Iterator[Fault]:
+    """Fallbacks that lead back to where they began: nobody would take over in the end."""
+    following = {executor["id"]: executor.get("fallback", "") for executor in executors}
+    for index, executor in enumerate(executors):
+        seen, name = [executor["id"]], executor.get("fallback", "")
+        while name and name not in seen:
+            seen.append(name)
+            name = following.get(name, "")
+        if name == executor["id"]:
+            yield Fault((*path, index, "fallback"), f"leads back to itself: {escaped(' -> '.join([*seen, name]))}")
 
 
 def _hook_faults(hook: Tree, path: JsonPath) -> Iterator[Fault]:

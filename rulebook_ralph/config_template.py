@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import FieldInfo
 
-from rulebook_ralph.core.refusal import fields_of, item_type, struct_in
+from rulebook_ralph.core.refusal import fields_of, item_type, struct_by_name, struct_in
 from rulebook_ralph.core.settings import Config, VerificationStep
 from rulebook_ralph.resources import schema
 
@@ -28,7 +28,9 @@ _EXAMPLES: Mapping[str, Any] = {
     "executors": {"id": "my-agent", "type": "command", "command": "my-agent"},
     "steps": {"name": "tests", "command": "make test", "kind": "test"},
     "hooks": {"name": "changelog", "command": "make changelog-check"},
+    "prices": {"input": 1.25, "output": 10, "cachedInput": 0.125},
 }
+_NAMES: Mapping[str, str] = {"prices": "gpt-5.5"}
 _WIDTH = 118
 
 
@@ -60,6 +62,10 @@ class _Page:
             return
         if item is not None:
             yield from _example(item, self.definitions[_definition(described["items"])], _EXAMPLES[name], indent)
+        named = struct_by_name(setting.type)
+        if named is not None:
+            described = self.definitions[_definition(described["additionalProperties"])]
+            yield from _example(named, described, _EXAMPLES[name], indent, name=_NAMES[name])
         if item is VerificationStep and self.steps:
             yield f"{indent}{name}:"
             yield from (line for step in self.steps for line in _step(step))
@@ -85,11 +91,16 @@ def _definition(described: Mapping[str, Any]) -> str:
 
 
 def _example(
-    item: type[msgspec.Struct], described: Mapping[str, Any], values: Mapping[str, Any], indent: str
+    item: type[msgspec.Struct], described: Mapping[str, Any], values: Mapping[str, Any], indent: str, *, name: str = ""
 ) -> Iterator[str]:
-    """An item of a list with all its keys, each with its sentence, as a comment that no one can take for a setting."""
+    """An item of a list with all its keys, each with its sentence, as a comment that no one can take for a setting.
+
+    With a `name` it is one that stands under that name instead.
+    """
     yield f"{indent}# An item, with all its keys:"
-    dash = "- "
+    if name:
+        yield f"{indent}#     {_scalar(name)}:"
+    dash = "  " if name else "- "
     for inner in fields_of(item):
         default = None if inner.required else msgspec.to_builtins(_default(inner))
         key = f"{dash}{inner.encode_name}: {_scalar(values.get(inner.encode_name, default))}"

@@ -43,6 +43,8 @@ def gate_mark(result: CheckResult) -> Text:
 
 def _head(scene: Scene, now: datetime, width: int) -> list[Text]:
     iteration = scene.iteration
+    if scene.waiting is not None:
+        return [Text(f"◷ {words.waiting(scene.waiting)}", "bold yellow")]
     if iteration is None or scene.opened is None:
         return [Text("▸ checking the project as it is", "bold cyan")] if scene.gates else []
     task, title = clipped(iteration.task_id), clipped(iteration.title)

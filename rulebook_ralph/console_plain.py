@@ -17,6 +17,7 @@ from rulebook_ralph.core.events import (
     Notice,
     RunEnded,
     RunPlanned,
+    Waiting,
 )
 from rulebook_ralph.core.printable import clipped
 
@@ -91,7 +92,7 @@ class _Throttle:
 def _for_the_quiet(event: Event) -> bool:
     if isinstance(event, Notice):
         return event.level == "warning"
-    return isinstance(event, IterationSettled | RunEnded)
+    return isinstance(event, IterationSettled | RunEnded | Waiting)
 
 
 def _event_lines(event: Event, *, quiet: bool) -> list[str]:
@@ -108,6 +109,10 @@ def _event_lines(event: Event, *, quiet: bool) -> list[str]:
             lines = [_gate_line(event)]
         case IterationSettled():
             lines = [_settled_line(event)]
+        case Waiting() if event.begins:
+            lines = [words.waiting(event)]
+        case Waiting() if event.seconds == 0:
+            lines = ["waited long enough, going on"]
         case RunEnded():
             lines = _ending_lines(event, quiet=quiet)
         case _:

@@ -13,6 +13,7 @@ from rulebook_ralph.core.events import (
     IterationSettled,
     RunEnded,
     RunPlanned,
+    Waiting,
 )
 from rulebook_ralph.core.evidence import CheckResult
 
@@ -45,6 +46,7 @@ class Scene:
     total: int = 0
     cost_usd: float = 0.0
     tokens: int = 0
+    waiting: Waiting | None = None
     ended: bool = False
 
     def apply(self, event: Event, now: datetime) -> None:
@@ -54,12 +56,15 @@ class Scene:
             case AgentActivity():
                 self.last_sign = now
                 self._add(event)
+            case Waiting():
+                self.waiting = event if event.seconds > 0 else None
             case GateStarted():
                 self.gates[event.step] = Gate(event.step, event.command, now)
             case GateEnded():
                 self._end_gate(event, now)
             case IterationOpened():
                 self.iteration, self.opened, self.last_sign = event, now, now
+                self.waiting = None
                 self.completed, self.total = event.completed_tasks, event.total_tasks
                 self._clear()
             case IterationSettled():

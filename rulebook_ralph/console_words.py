@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 
 from rulebook_ralph.core.amounts import duration, money, tokens
-from rulebook_ralph.core.events import AgentActivity, IterationOpened, IterationSettled, RunEnded, RunPlanned, TaskLine
+from rulebook_ralph.core.events import (
+    AgentActivity,
+    IterationOpened,
+    IterationSettled,
+    RunEnded,
+    RunPlanned,
+    TaskLine,
+    Waiting,
+)
 from rulebook_ralph.core.evidence import CheckResult
 from rulebook_ralph.core.printable import clipped, printable
 
@@ -123,3 +131,9 @@ def telling(tasks: Sequence[TaskLine], most: int) -> tuple[list[TaskLine], int]:
     ranked = sorted(range(len(tasks)), key=lambda index: (not tasks[index].attempts, tasks[index].status != "blocked"))
     chosen = sorted(ranked[:most])
     return [tasks[index] for index in chosen], len(tasks) - most
+
+
+def waiting(event: Waiting) -> str:
+    """What a run waits for, and how long still."""
+    until = event.until.astimezone().strftime("%H:%M:%S")
+    return f"waiting until {until}, {duration(event.seconds)} left: {clipped(event.reason)}"

@@ -19,10 +19,15 @@ IDENTITY = {
 def surroundings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No test reads the real HOME or configuration."""
     home = tmp_path_factory.mktemp("home")
+    isolate(monkeypatch, home)
+    return home
+
+
+def isolate(patch: pytest.MonkeyPatch, home: Path) -> None:
+    """The same for a fixture of a whole module, which comes before `surroundings`."""
     for name in list(os.environ):
         if name.startswith(("GIT_", "RALPH_", "ANTHROPIC_", "OPENAI_", "CLAUDE", "XDG_")):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(home))
+            patch.delenv(name)
+    patch.setenv("HOME", str(home))
     for name, value in IDENTITY.items():
-        monkeypatch.setenv(name, value)
-    return home
+        patch.setenv(name, value)

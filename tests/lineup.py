@@ -58,7 +58,13 @@ class Lineup:
 
 
 def run(
-    folder: Path, kinds: Iterable[Kind], *, files: Mapping[str, str], gates: Iterable[dict[str, Any]], **settings: Any
+    folder: Path,
+    kinds: Iterable[Kind],
+    *,
+    files: Mapping[str, str],
+    gates: Iterable[dict[str, Any]],
+    environment: Mapping[str, str] | None = None,
+    **settings: Any,
 ) -> Lineup:
     """Run each kind once in a repository of those files, with those gates and settings of config.yaml."""
     everyone = tuple(kinds)
@@ -71,6 +77,7 @@ def run(
         gates=gates,
         **{"attempts": 1, **settings},
     )
+    project.environment.update(environment or {})
     for kind in everyone:
         (project.beside / f"{kind.id}.sh").write_text(kind.script, "utf-8")
     project.write(_OWN_FILES)
@@ -92,7 +99,8 @@ def belongings(project: Project) -> Belongings:
 def assert_nobody_was_believed(lineup: Lineup) -> None:
     """Every kind ended blocked and was told why; nothing landed, and all that is the person's is as it was."""
     project = lineup.project
-    _fail_for({kind: _problems(lineup, kind) for kind in lineup.kinds}, lineup)
+    assert lineup.project.records, lineup.ran.err[-2000:]
+    _fail_for({kind: _problems(lineup, kind) for kind in lineup.kinds})
     assert lineup.ran.code == 3, lineup.ran.err
     assert project.task_commits() == {}
     assert project.tree() == project.tree("main")
@@ -101,10 +109,10 @@ def assert_nobody_was_believed(lineup: Lineup) -> None:
     assert belongings(project) == lineup.before
 
 
-def _fail_for(problems: Mapping[Kind, list[str]], lineup: Lineup) -> None:
+def _fail_for(problems: Mapping[Kind, list[str]]) -> None:
     told = [f"{kind.name}: {problem}" for kind, found in problems.items() for problem in found]
     if told:
-        raise AssertionError("\n\n".join([*told, lineup.ran.err[-2000:] if len(told) > len(problems) else ""]))
+        raise AssertionError("\n\n".join(told))
 
 
 def _problems(lineup: Lineup, kind: Kind) -> list[str]:
@@ -129,13 +137,14 @@ def _problems(lineup: Lineup, kind: Kind) -> list[str]:
 def assert_everybody_completed(lineup: Lineup) -> None:
     """Every kind was completed at its first attempt, with a commit of its own, and nothing is left over."""
     project = lineup.project
+    assert project.records, lineup.ran.err[-2000:]
     commits = project.task_commits()
     refused = {
         kind: [record.feedback or str(record.verdict) for record in lineup.records(kind)] or ["was never run"]
         for kind in lineup.kinds
         if project.task(kind.id).status != "completed" or len(lineup.records(kind)) != 1 or kind.id not in commits
     }
-    _fail_for(refused, lineup)
+    _fail_for(refused)
     assert lineup.ran.code == 0, lineup.ran.err
     assert project.status() == ["?? notes.txt"]
     assert belongings(project) == lineup.before

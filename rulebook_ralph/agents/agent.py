@@ -12,7 +12,9 @@ from rulebook_ralph.core.evidence import AgentResult
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """An agent as configured (`tools.executors[]`). `prompt_via` is stdin, file or argument, for the `command` type."""
+    """An agent as configured (`tools.executors[]`). `prompt_via` is stdin, file or argument, for the `command` type;
+    `endpoint` is the address of a server, for an agent that can attach to one.
+    """
 
     id: str
     type: str
@@ -22,14 +24,18 @@ class AgentSettings:
     model: str = ""
     permissions: str = "full"
     prompt_via: str = "stdin"
+    endpoint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentLimits:
-    """Limits of one run, in seconds; None is no limit. Idle means no byte of output for that long."""
+    """Limits of one run; None is no limit. Times in seconds; idle means no byte of output for that long. `cost_usd` is
+    for agents that can be given a budget.
+    """
 
     wall_time: float | None = None
     idle_time: float | None = None
+    cost_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from rulebook_ralph.agents.agent import AgentSettings, Assignment, Probe
 from rulebook_ralph.agents.claude_stream import ClaudeReader
+from rulebook_ralph.agents.local_time import local_clock
 from rulebook_ralph.agents.program import missing, words
 from rulebook_ralph.agents.supervised import run_agent, version_of
 from rulebook_ralph.core.evidence import AgentResult
@@ -39,21 +40,25 @@ class Claude:
 
     def run(self, assignment: Assignment) -> AgentResult:
         command = Command(
-            self.argv(),
+            self.argv(budget=assignment.limits.cost_usd),
             assignment.workspace,
             _surroundings(assignment.environment, self._settings.permissions),
             stdin=assignment.prompt.encode("utf-8", "replace"),
         )
-        return run_agent(self.name, command, assignment, ClaudeReader)
+        now = local_clock(assignment.environment)
+        return run_agent(self.name, command, assignment, lambda report: ClaudeReader(report, now))
 
-    def argv(self) -> tuple[str, ...]:
+    def argv(self, *, budget: float | None = None) -> tuple[str, ...]:
+        """`budget` is what it may cost, in dollars."""
         settings = self._settings
+        limited = () if budget is None else ("--max-budget-usd", f"{max(budget, 0.01):.2f}")
         model = ("--model", settings.model) if settings.model else ()
         permissions = _PERMISSIONS.get(settings.permissions, ())
         return (
             *self._program,
             *("-p", "--output-format", "stream-json", "--verbose"),
             *permissions,
+            *limited,
             *model,
             *settings.args,
         )

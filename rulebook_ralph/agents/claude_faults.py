@@ -4,9 +4,11 @@ Text is looked at only where claude itself reports an error; never tool output, 
 """
 
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from rulebook_ralph.agents.error_words import kind_of_status
+from rulebook_ralph.agents.limit_times import iso_time, stated_reset
 from rulebook_ralph.agents.stream import items, table, text
 from rulebook_ralph.agents.transcript import fault
 from rulebook_ralph.core.evidence import AgentFault, ErrorKind
@@ -39,22 +41,12 @@ _BY_CODE: dict[str, ErrorKind] = {
     "timeout_error": "network",
 }
 
-_BY_STATUS: dict[int, ErrorKind] = {
-    401: "authentication",
-    402: "billing",
-    403: "authentication",
-    413: "context-too-long",
-    429: "rate-limit",
-    529: "overloaded",
-}
-
 _LOG_IN = "; set a valid ANTHROPIC_API_KEY, or log in: start claude and type /login"
 
 _USAGE_LIMIT = re.compile(
     r"hit your (?:[\w-]+ ){0,3}limit|usage limit reached|(?:session|weekly|5-hour|opus|sonnet) limit reached",
     re.IGNORECASE,
 )
-_EPOCH = re.compile(r"limit reached\|(\d{9,13})\b")
 
 _BY_TEXT: tuple[tuple[re.Pattern[str], ErrorKind], ...] = (
     (_USAGE_LIMIT, "usage-limit"),
@@ -76,13 +68,18 @@ _BY_TEXT: tuple[tuple[re.Pattern[str], ErrorKind], ...] = (
 )
 
 
-def result_fault(event: dict[str, Any], *, code: str, limit: "RejectedLimit | None") -> AgentFault:
-    """Why a terminal event is an error. `code` is that of the last message claude made up for an error."""
+def result_fault(event: dict[str, Any], *, code: str, limit: "RejectedLimit | None", now: datetime) -> AgentFault:
+    """Why a terminal event is an error. `code` is that of the last message claude made up for an error.
+
+    `now` is aware, in claude's local time zone.
+    """
     message = text(event.get("result")) or "; ".join(filter(None, map(text, items(event.get("errors")))))
     kind = _kind(event, message, code)
     if kind == "rate-limit" and limit:
         kind = "usage-limit"
-    resets_at = _stated_reset(message) or (limit.resets_at if limit else None)
+    resets_at = limit.resets_at if limit and kind == "usage-limit" else None
+    if kind in ("usage-limit", "rate-limit"):
+        resets_at = resets_at or stated_reset(message, now)
     message = message or f"claude ended with {text(event.get('subtype')) or 'an error'}"
     if kind == "authentication":
         message += _LOG_IN
@@ -92,7 +89,7 @@ def result_fault(event: dict[str, Any], *, code: str, limit: "RejectedLimit | No
 def retry_fault(event: dict[str, Any]) -> AgentFault:
     """What claude is trying again because of, from its `api_retry` event."""
     code, status = text(event.get("error")), event.get("error_status")
-    kind = _of_status(status) or _BY_CODE.get(code) or "network"
+    kind = kind_of_status(status) or _BY_CODE.get(code) or "network"
     answer = f"HTTP {status}" if isinstance(status, int) else "no answer"
     return fault(kind, f"claude was still retrying: {answer}" + (f" ({code})" if code and code != "unknown" else ""))
 
@@ -112,40 +109,16 @@ def rejected_limit(event: dict[str, Any]) -> RejectedLimit | None:
     return RejectedLimit(iso_time(info.get("resetsAt")))
 
 
-def iso_time(epoch: object) -> str | None:
-    """Seconds (or milliseconds) since 1970 as an ISO time in UTC; None for anything that is none."""
-    if isinstance(epoch, bool) or not isinstance(epoch, int | float):
-        return None
-    try:
-        seconds = epoch / 1000 if epoch > 1e11 else epoch  # noqa: PLR2004 - in seconds, the year 5138
-        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
 def _kind(event: dict[str, Any], message: str, code: str) -> ErrorKind:
     by_subtype = _BY_SUBTYPE.get(text(event.get("subtype")))
     if by_subtype:
         return by_subtype
     plain = message.replace("\u2019", "'")
     by_field = _BY_CAUSE.get(text(event.get("api_error"))) or _BY_CODE.get(code)
-    by_field = by_field or _of_status(event.get("api_error_status"))
+    by_field = by_field or kind_of_status(event.get("api_error_status"))
     by_field = by_field or _BY_CODE.get(text(event.get("api_error_type")))
     if by_field == "rate-limit" and _USAGE_LIMIT.search(plain):
         return "usage-limit"
     if by_field:
         return by_field
     return next((kind for pattern, kind in _BY_TEXT if pattern.search(plain)), "unknown")
-
-
-def _of_status(status: object) -> ErrorKind | None:
-    if not isinstance(status, int) or isinstance(status, bool):
-        return None
-    if 500 <= status < 600:  # noqa: PLR2004 - HTTP
-        return "overloaded"
-    return _BY_STATUS.get(status)
-
-
-def _stated_reset(message: str) -> str | None:
-    found = _EPOCH.search(message)
-    return iso_time(int(found[1])) if found else None

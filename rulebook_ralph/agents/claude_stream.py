@@ -1,13 +1,14 @@
 """claude's `stream-json` events (agents.md), read line by line into a transcript."""
 
 from collections import deque
-from collections.abc import Iterable
 from typing import Any, Literal
 
 from rulebook_ralph.agents.claude_faults import RejectedLimit, rejected_limit, result_fault, retry_fault
+from rulebook_ralph.agents.local_time import Now
 from rulebook_ralph.agents.stream import count, decode_event, dollars, first_line, items, table, text, tool_result
 from rulebook_ralph.agents.supervised import Report
 from rulebook_ralph.agents.transcript import MAX_TOOL_RESULTS, Transcript
+from rulebook_ralph.agents.usage_sum import added
 from rulebook_ralph.core.events import AgentActivity
 from rulebook_ralph.core.evidence import AgentFault, ToolResult, Usage
 from rulebook_ralph.core.streams import LineSplitter
@@ -20,8 +21,9 @@ _DETAILS = ("command", "file_path", "notebook_path", "path", "pattern", "url", "
 class ClaudeReader:
     """Keeps what the end of the run needs and no more: the last results of tools, the running sums, the last event."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, now: Now) -> None:
         self._report = report
+        self._now = now
         self._lines = LineSplitter(self._line)
         self._result: dict[str, Any] | None = None
         self._open_tools: dict[str, tuple[str, str]] = {}
@@ -58,7 +60,7 @@ class ClaudeReader:
 
     def _fault(self, result: dict[str, Any]) -> AgentFault:
         """An interrupted claude ends with an error that says nothing; what it was retrying for says more."""
-        why = result_fault(result, code=self._error_code, limit=self._limit)
+        why = result_fault(result, code=self._error_code, limit=self._limit, now=self._now())
         return self._retry if self._retry and why.kind == "unknown" else why
 
     def _line(self, line: bytes) -> None:
@@ -137,7 +139,7 @@ class _RunningUsage:
         self._last = _usage(table(message.get("usage")))
 
     def total(self) -> Usage:
-        return _sum((self._total, self._last))
+        return added(self._total, self._last)
 
 
 def _reported_usage(result: dict[str, Any]) -> Usage:
@@ -145,14 +147,16 @@ def _reported_usage(result: dict[str, Any]) -> Usage:
     models = [table(one) for one in table(result.get("modelUsage")).values()]
     if not models:
         return _usage(table(result.get("usage")))
-    return _sum(
-        Usage(
-            input_tokens=count(one.get("inputTokens")),
-            output_tokens=count(one.get("outputTokens")),
-            cache_read_tokens=count(one.get("cacheReadInputTokens")),
-            cache_write_tokens=count(one.get("cacheCreationInputTokens")),
+    return added(
+        *(
+            Usage(
+                input_tokens=count(one.get("inputTokens")),
+                output_tokens=count(one.get("outputTokens")),
+                cache_read_tokens=count(one.get("cacheReadInputTokens")),
+                cache_write_tokens=count(one.get("cacheCreationInputTokens")),
+            )
+            for one in models
         )
-        for one in models
     )
 
 
@@ -163,12 +167,6 @@ def _usage(usage: dict[str, Any]) -> Usage:
         cache_read_tokens=count(usage.get("cache_read_input_tokens")),
         cache_write_tokens=count(usage.get("cache_creation_input_tokens")),
     )
-
-
-def _sum(usages: Iterable[Usage]) -> Usage:
-    counts = [(one.input_tokens, one.output_tokens, one.cache_read_tokens, one.cache_write_tokens) for one in usages]
-    added = [sum(column) for column in zip(*counts, strict=True)]
-    return Usage(input_tokens=added[0], output_tokens=added[1], cache_read_tokens=added[2], cache_write_tokens=added[3])
 
 
 def _denials(result: dict[str, Any]) -> tuple[str, ...]:

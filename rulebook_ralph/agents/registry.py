@@ -4,16 +4,29 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from types import MappingProxyType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
+from rulebook_ralph.agents import capabilities
 from rulebook_ralph.agents.agent import Agent, AgentSettings
+from rulebook_ralph.agents.capabilities import Capabilities
 from rulebook_ralph.errors import ExitCode, RalphError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "rulebook_ralph.agents"
 
 BUILT_IN: Mapping[str, str] = MappingProxyType(
     {
         "claude": "rulebook_ralph.agents.claude:Claude",
+        "codex": "rulebook_ralph.agents.codex:Codex",
+        "gemini": "rulebook_ralph.agents.gemini:Gemini",
+        "opencode": "rulebook_ralph.agents.opencode:OpenCode",
+        "qwen": "rulebook_ralph.agents.qwen:Qwen",
+        "amp": "rulebook_ralph.agents.amp:Amp",
+        "copilot": "rulebook_ralph.agents.copilot:Copilot",
+        "cursor": "rulebook_ralph.agents.cursor:Cursor",
+        "aider": "rulebook_ralph.agents.aider:Aider",
         "command": "rulebook_ralph.agents.command:CommandAgent",
         "scripted": "rulebook_ralph.agents.scripted:Scripted",
     }
@@ -27,7 +40,29 @@ def create(settings: AgentSettings, environment: Mapping[str, str]) -> Agent:
 
     Raises RalphError (INVALID) for a type that is unknown, or settings that the adapter cannot use.
     """
-    return _factory(settings)(settings, environment)
+    factory = _factory(settings)
+    known = _capabilities(settings.type, factory)
+    problem = capabilities.objection(settings.type, known, permissions=settings.permissions, endpoint=settings.endpoint)
+    if problem:
+        raise RalphError(f"agent {settings.id}: {problem}", exit_code=ExitCode.INVALID)
+    return factory(settings, environment)
+
+
+def capabilities_of(settings: AgentSettings) -> Capabilities | None:
+    """What agents of that type can do; None for a plug-in that does not say. Raises RalphError as `create` does."""
+    return capabilities.BUILT_IN.get(settings.type) or _capabilities(settings.type, _factory(settings))
+
+
+def known_types() -> tuple[str, ...]:
+    """The types that there are: the built-in ones, then those of plug-ins."""
+    return (*BUILT_IN, *sorted(_entry_points().keys() - BUILT_IN.keys()))
+
+
+def _capabilities(kind: str, factory: Factory) -> Capabilities | None:
+    if kind in capabilities.BUILT_IN:
+        return capabilities.BUILT_IN[kind]
+    told = getattr(factory, "capabilities", None)
+    return told if isinstance(told, Capabilities) else None
 
 
 def _factory(settings: AgentSettings) -> Factory:
@@ -38,10 +73,14 @@ def _factory(settings: AgentSettings) -> Factory:
     return _plugged_in(settings)
 
 
-def _plugged_in(settings: AgentSettings) -> Factory:
+def _entry_points() -> "dict[str, EntryPoint]":
     from importlib.metadata import entry_points  # noqa: PLC0415 - 38 ms, only for a type that is not built in
 
-    found = {point.name: point for point in entry_points(group=GROUP)}
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _plugged_in(settings: AgentSettings) -> Factory:
+    found = _entry_points()
     point = found.get(settings.type)
     if point is None:
         raise RalphError(_unknown(settings, (*BUILT_IN, *sorted(found))), exit_code=ExitCode.INVALID)

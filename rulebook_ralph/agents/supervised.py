@@ -5,13 +5,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from rulebook_ralph.agents.agent import Assignment
-from rulebook_ralph.agents.transcript import Reader, conclude
+from rulebook_ralph.agents.transcript import Reader, Transcript, conclude
 from rulebook_ralph.core.events import AgentActivity
 from rulebook_ralph.core.evidence import AgentResult
 from rulebook_ralph.core.streams import HeadTail
-from rulebook_ralph.supervisor import Command, Limits, run
+from rulebook_ralph.supervisor import Command, Ended, Limits, run
 
 Report = Callable[[AgentActivity], None]
+Supplement = Callable[[Transcript, Ended], Transcript]
 
 _OUTPUT_HEAD = 8_000
 _OUTPUT_TAIL = 24_000
@@ -19,9 +20,17 @@ _VERSION_TIMEOUT = 10.0
 
 
 def run_agent(
-    name: str, command: Command, assignment: Assignment, make_reader: Callable[[Report], Reader]
+    name: str,
+    command: Command,
+    assignment: Assignment,
+    make_reader: Callable[[Report], Reader],
+    *,
+    supplement: Supplement | None = None,
 ) -> AgentResult:
-    """Run the command to its end and say what came of it. `make_reader` is given where to report activity."""
+    """Run the command to its end and say what came of it. `make_reader` is given where to report activity.
+
+    `supplement` adds to the transcript what the agent tells by its exit code or on stderr alone.
+    """
     reader = make_reader(_quiet(assignment.report))
     kept = HeadTail(head=_OUTPUT_HEAD, tail=_OUTPUT_TAIL)
 
@@ -39,7 +48,10 @@ def run_agent(
     output = kept.text()
     if ended.stderr_tail:
         output = f"{output.rstrip()}\n--- stderr ---\n{ended.stderr_tail}".lstrip()
-    return conclude(name, ended, reader.close(), output=output)
+    transcript = reader.close()
+    if supplement:
+        transcript = supplement(transcript, ended)
+    return conclude(name, ended, transcript, output=output)
 
 
 def version_of(argv: tuple[str, ...], environment: dict[str, str]) -> tuple[str, str]:

@@ -41,11 +41,15 @@ class Unusable(Exception):  # noqa: N818 - the model's fault, told in one line
     """The answer cannot be used: what is wrong with it, as the model can be told."""
 
 
+class Foreign(Unusable):
+    """An answer in the right form to another question than was asked: as if it had been handed to the model."""
+
+
 def read_answer(text: str, *, nonce: str, ids: Collection[str]) -> dict[str, Ruling]:
-    """The rulings by the id of their criterion, each of `ids` once. Raises Unusable."""
+    """The rulings by the id of their criterion, each of `ids` once. Raises Unusable, and Foreign."""
     answer = _decoded(text)
     if answer.nonce != nonce:
-        raise Unusable("`nonce` is not the word that the instructions give")
+        raise Foreign("`nonce` is not the word that the instructions give")
     counted = Counter(ruling.id for ruling in answer.criteria)
     if missing := [name for name in ids if name not in counted]:
         raise Unusable(f"criteria without a judgement: {', '.join(missing)}")

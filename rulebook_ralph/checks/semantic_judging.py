@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rulebook_ralph import resources
-from rulebook_ralph.checks.semantic_answer import Ruling, Unusable, read_answer
+from rulebook_ralph.checks.semantic_answer import Foreign, Ruling, Unusable, read_answer
 from rulebook_ralph.checks.semantic_material import Material, Section
 from rulebook_ralph.checks.semantic_prompt import Sheet, Token, data, instructions, make_sheet, spoiled
 from rulebook_ralph.checks.semantic_quarantine import addresses_a_judge
@@ -16,6 +16,8 @@ from rulebook_ralph.core.printable import clipped
 from rulebook_ralph.core.question import ModelRefusedError
 
 _ATTEMPTS = 2
+_ADDRESSED = "and the work addresses its judge"
+"""Work that talks to its judge must gain nothing by confusing it, or by keeping it from an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,12 @@ class Judge:
                     raise Cancelled from error
                 why = clipped(str(error)) or "it gave no answer"
                 refused = isinstance(error, ModelRefusedError)  # else an attempt could talk its judge out of judging
+                if not distrusted and self.material.withheld:
+                    distrusted = f"{why}, {_ADDRESSED}"
                 raise NoJudgement(distrusted or why, distrusted=bool(distrusted) or refused) from error
+            except Foreign as error:  # who can plant an answer must not be better off than with none
+                problem = distrusted = f"the answer cannot be used: {clipped(str(error))}"
+                continue
             except Unusable as error:
                 problem = f"the answer cannot be used: {clipped(str(error))}"
                 continue
@@ -74,8 +81,7 @@ class Judge:
                 return opinions
             problem = f"{unfounded} of the quoted lines do not stand at the place that was named"
         if not distrusted and self.material.withheld:
-            # Work that talks to its judge must gain nothing by confusing it.
-            distrusted = f"{problem}, and the work addresses its judge"
+            distrusted = f"{problem}, {_ADDRESSED}"
         raise NoJudgement(distrusted or problem, distrusted=bool(distrusted))
 
     def _asked(

@@ -8,16 +8,8 @@ from rulebook_ralph.checks import external, multi_stage, string_match
 from rulebook_ralph.checks.multi_stage import Checked
 from rulebook_ralph.checks.shell import ResultCache, Surroundings
 from rulebook_ralph.checks.subject import Subject
-from rulebook_ralph.core.criteria import (
-    Criteria,
-    External,
-    MultiStage,
-    Part,
-    Semantic,
-    StringMatch,
-    Verification,
-    part_verification,
-)
+from rulebook_ralph.core.criteria import Criteria, External, MultiStage, Part, Semantic, StringMatch, Verification
+from rulebook_ralph.core.criteria_reading import part_verification
 from rulebook_ralph.core.evidence import CheckResult, Finding, Verified, feedback_excerpt
 
 __all__ = ["ResultCache", "verify"]

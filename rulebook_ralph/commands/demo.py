@@ -94,6 +94,7 @@ def _init_and_run(there: App, *, json: bool, quiet: bool) -> int:
         trust_agent=False,
         retry_blocked=True,
         strict=False,
+        on_limit=None,
     )
     return run.start(there, asked, command="run")
 

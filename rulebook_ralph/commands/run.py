@@ -10,6 +10,8 @@ from rulebook_ralph.commands.durations import Duration
 from rulebook_ralph.commands.interrupting import interruptible
 from rulebook_ralph.commands.projects import bring_back_state, end_orphans, open_project, open_root
 from rulebook_ralph.core import events
+from rulebook_ralph.core.criteria import STAGES
+from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import rehearsal, summary
 from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.manager import Manager
@@ -31,12 +33,13 @@ class Asked:
     trust_agent: bool
     retry_blocked: bool
     strict: bool
+    on_limit: str | None
 
 
 def options(*, retry_blocked: bool) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """The options of `run` and `resume`; they differ in whether blocked tasks are tried again."""
     given = (
-        click.option("--agent", metavar="ID", help="The agent to use (defaults.executor)."),
+        click.option("--agent", metavar="ID", help="The agent to use, at every task and stage."),
         click.option("--task", "tasks", metavar="ID", multiple=True, help="Only this task; may be given again."),
         click.option("--max-iterations", type=click.IntRange(min=1), metavar="N", help="End after N iterations."),
         click.option("--max-wall-time", type=Duration(), metavar="TIME", help="End after TIME: 90s, 45m or 8h."),
@@ -49,6 +52,11 @@ def options(*, retry_blocked: bool) -> Callable[[Callable[..., int]], Callable[.
             default=retry_blocked,
             show_default=True,
             help="Try blocked tasks once more, after the pending ones.",
+        ),
+        click.option(
+            "--on-limit",
+            type=click.Choice(["wait", "stop", "fallback"]),
+            help="At an agent's usage limit: wait until it resets, end, or go on with its fallback.",
         ),
         click.option("--strict", is_flag=True, help="Refuse to start while a gate is red on the base."),
     )
@@ -91,7 +99,12 @@ def start(app: App, asked: Asked, *, command: str) -> int:
             else:
                 console.verbatim(rehearsal.as_text(plan))
             return 0
-        ended = _run(app, asked, options, console.report)
+        try:
+            ended = _run(app, asked, options, console.report)
+        except RalphError as error:
+            if asked.json:
+                console.json(summary.refused_as_json(str(error)))
+            raise
         if asked.json:
             console.json(summary.as_json(ended))
         return summary.exit_code(ended)
@@ -119,5 +132,6 @@ def _run(app: App, asked: Asked, options: RunOptions, report: Callable[[events.E
 
 
 def _overrides(asked: Asked) -> dict[str, object]:
-    limits = {"maxRunWallTime": asked.max_wall_time, "maxIterations": asked.max_iterations}
-    return {"limits": limits, "defaults": {"executor": asked.agent}}
+    limits = {"maxRunWallTime": asked.max_wall_time, "maxIterations": asked.max_iterations, "onLimit": asked.on_limit}
+    roles = {role: {"executor": asked.agent} for role in STAGES}  # what is asked for here wins over every role's own
+    return {"limits": limits, "defaults": {"executor": asked.agent}, "ralph": {"agents": roles}}

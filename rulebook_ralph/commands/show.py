@@ -78,6 +78,8 @@ def _tell(console: Console, record: Iteration) -> None:
         console.line(f"  commit    {record.commit[:12]}")
     for check in record.checks:
         _tell_check(console, check)
+    for line in record.log:
+        console.line(f"  note      {line}")
     if record.files_changed:
         console.line(f"  files     {some(record.files_changed, 8)}")
     if record.parsed and record.parsed.summary:

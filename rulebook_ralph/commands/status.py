@@ -70,8 +70,9 @@ def _most_telling(places: dict[str, list[int]]) -> list[int]:
 
 
 def _row(task: TaskOverview) -> tuple[str, ...]:
+    later = task.status == "in_iteration" and task.stage not in (None, "coder")
     return (
-        task.status,
+        f"{task.status} ({task.stage})" if later else task.status,
         task.id,
         task.title,
         str(sum(task.attempts.values()) or ""),
@@ -100,6 +101,7 @@ def _as_json(prd: Overview, running: Holder | None, folder: StateFolder) -> dict
                 "id": task.id,
                 "title": task.title,
                 "status": task.status,
+                "stage": task.stage,
                 "attempts": task.attempts,
                 "blockedReason": task.blocked_reason,
                 "costUsd": task.cost_usd,

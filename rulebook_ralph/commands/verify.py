@@ -8,7 +8,7 @@ from rulebook_ralph.commands.interrupting import interruptible
 from rulebook_ralph.commands.projects import open_project
 from rulebook_ralph.console import Console
 from rulebook_ralph.core import events
-from rulebook_ralph.core.evidence import CheckResult
+from rulebook_ralph.core.evidence import CheckResult, feedback_excerpt
 from rulebook_ralph.core.model import Prd, Task
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.loop import preflight
@@ -62,17 +62,31 @@ def _chosen(prd: Prd, task_ids: tuple[str, ...]) -> tuple[Task, ...]:
 
 
 def _tell(console: Console, report: Report) -> None:
+    for gate in report.gates:
+        if not gate.passed and gate.output:
+            console.line(f"output of the gate {gate.step}:")
+            _tell_output(console, gate)
     for stage in report.stages:
         console.line(f"{_mark(stage)} {stage.task_id} ({stage.stage}){_why(stage)}")
         for result in stage.verified.results:
-            if not result.passed:
+            if not result.passed and result.method != "multi_stage":
                 console.line(f"    {result.step}: {result.reason}{'' if result.required else ' (a warning only)'}")
+                _tell_output(console, result)
+        for warning in stage.verified.warnings:
+            console.line(f"    warning: {warning}")
     red = [result.step for result in report.gates if not result.passed and result.required]
     failed = [f"{stage.task_id} ({stage.stage})" for stage in report.stages if stage.failed]
     if report.passed:
         console.line("verified: everything that was run holds")
     else:
-        console.line(f"not verified: {', '.join([*(f'gate {name}' for name in red), *failed])}")
+        names = ", ".join([*(f"gate {name}" for name in red), *failed])
+        console.line(f"not verified: {names or 'nothing that was run passed'}")
+
+
+def _tell_output(console: Console, result: CheckResult) -> None:
+    told = "" if result.output.strip() in result.reason else feedback_excerpt(result.output, head=5, tail=25)
+    for line in told.splitlines():
+        console.line(f"      {line}".rstrip())
 
 
 def _mark(stage: StageVerdict) -> str:
@@ -82,7 +96,7 @@ def _mark(stage: StageVerdict) -> str:
 def _why(stage: StageVerdict) -> str:
     if stage.left_out:
         return f": not verified, {stage.left_out}"
-    return f": {stage.verified.reason}" if stage.failed else ""
+    return f": {stage.verified.reason}" if stage.failed and not stage.verified.results else ""
 
 
 def _as_json(report: Report) -> dict[str, object]:
@@ -110,7 +124,9 @@ def _check(result: CheckResult) -> dict[str, object]:
         "command": result.command,
         "passed": result.passed,
         "required": result.required,
+        "exitCode": result.exit_code,
         "reason": result.reason,
+        "output": result.output,
         "durationMs": result.duration_ms,
         "findings": [
             {"criterion": each.criterion, "met": each.met, "reason": each.reason, "file": each.file, "line": each.line}

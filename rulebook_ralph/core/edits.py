@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from rulebook_ralph.core.criteria import canonical, completion_faults
+from rulebook_ralph.core.criteria_reading import canonical, completion_faults
 from rulebook_ralph.core.enumeration import counted, some
 from rulebook_ralph.core.model import Json, Prd, Status, Task, Value
 from rulebook_ralph.core.prd_rules import problems_of

@@ -1,6 +1,7 @@
 """What happens in a run, as values that the loop reports and the console shows. No rendering here."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from rulebook_ralph.core.evidence import CheckResult, StopReason, Usage
@@ -88,6 +89,18 @@ class IterationSettled:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """Said about every second while a run waits for an agent that is limited; `seconds` are left, 0 at the end.
+    `begins`: the first time for this wait.
+    """
+
+    reason: str
+    until: datetime
+    seconds: float
+    begins: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TaskLine:
     """One row of the table at the end of a run."""
 
@@ -114,4 +127,14 @@ class RunEnded:
     next_steps: tuple[str, ...] = ()
 
 
-Event = Notice | RunPlanned | IterationOpened | AgentActivity | GateStarted | GateEnded | IterationSettled | RunEnded
+Event = (
+    Notice
+    | RunPlanned
+    | IterationOpened
+    | AgentActivity
+    | GateStarted
+    | GateEnded
+    | Waiting
+    | IterationSettled
+    | RunEnded
+)

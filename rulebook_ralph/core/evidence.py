@@ -200,6 +200,7 @@ class Iteration(Value, frozen=True, kw_only=True):
     failed_count: int = 0
     quality_metrics: dict[str, bool] = {}
     checks: tuple[CheckResult, ...] = ()
+    log: tuple[str, ...] = ()
     red_on_base: tuple[str, ...] = ()
     tests_on_base: dict[str, int] = {}
     failure: str = ""

@@ -87,6 +87,7 @@ class Task(Value, frozen=True, kw_only=True):
     started_at: str | None = None
     completed_at: str | None = None
     blocked_reason: str | None = None
+    retry_after: str | None = None
     summary: str = ""
     cost_usd: float = 0.0
     tokens: int = 0
@@ -103,6 +104,7 @@ LOOP_FIELDS = (
     "started_at",
     "completed_at",
     "blocked_reason",
+    "retry_after",
     "summary",
     "cost_usd",
     "tokens",

@@ -34,6 +34,8 @@ def limit_reached(limits: Limits, tally: RunTally, *, max_iterations: int) -> St
         return Stop("max-cost", f"the cost limit of ${limits.max_cost_usd:.2f} is reached (${tally.cost_usd:.2f})")
     if limits.max_run_wall_time is not None and tally.elapsed >= limits.max_run_wall_time:
         return Stop("max-wall-time", f"the run's time limit of {limits.max_run_wall_time:.0f} s is reached")
+    if limits.max_tokens is not None and tally.tokens >= limits.max_tokens:
+        return Stop("max-cost", f"the limit of {limits.max_tokens:,} tokens is reached ({tally.tokens:,})")
     if tally.iterations >= max_iterations:
         many = f"{max_iterations} iterations" if max_iterations > 1 else "one iteration"
         return Stop("max-iterations", f"the limit of {many} is reached")
@@ -52,6 +54,7 @@ class Standing:
     """Where a task stands when an attempt at it is settled.
 
     `allowed` and `used` are attempts by stage, without the present one. `time_left` is the task's, in seconds.
+    `over_budget` says which budget of the task is used up; `retry_after` when its agent may be asked again.
     `repeats` counts the same failure in a row, the present one included; `restarted`: it was stuck once before.
     """
 
@@ -63,6 +66,8 @@ class Standing:
     time_left: float
     repeats: int = 1
     restarted: bool = False
+    over_budget: str = ""
+    retry_after: str | None = None
 
     @property
     def next_stage(self) -> Stage | None:
@@ -93,6 +98,7 @@ class Settlement:
     stop_reason: StopReason | None = None
     next_stage: Stage | None = None
     restarted: bool = False
+    retry_after: str | None = None
 
 
 def settle(verdict: Verdict, standing: Standing, *, feedback: str, rollback: Literal["keep", "reset"]) -> Settlement:
@@ -137,6 +143,9 @@ def _used_up(verdict: Verdict, standing: Standing, feedback: str) -> Settlement 
     if verdict.counts and standing.attempt >= allowed:
         reason = f"{allowed} of {allowed} attempts used; the last one: {verdict.reason}"
         return _blocked(reason, "max-iterations", feedback, counts=True)
+    if standing.over_budget:
+        reason = f"{standing.over_budget}; the last attempt: {verdict.reason}"
+        return _blocked(reason, "max-cost", feedback, counts=verdict.counts)
     if standing.time_left <= 0:
         reason = f"its time is used up (limits.maxWallTime); the last attempt: {verdict.reason}"
         return _blocked(reason, "max-wall-time", feedback, counts=verdict.counts)
@@ -226,4 +235,5 @@ def _ended(status: CompletionStatus, stop: Stop, feedback: str, standing: Standi
         stop=stop,
         stop_reason=stop.stop_reason,
         restarted=standing.restarted,
+        retry_after=standing.retry_after,
     )

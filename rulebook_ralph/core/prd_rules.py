@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from rulebook_ralph.core.criteria import completion_faults, override_faults
+from rulebook_ralph.core.criteria_reading import completion_faults, override_faults
 from rulebook_ralph.core.identifiers import problem_with_id
 from rulebook_ralph.core.model import Prd, Task
 from rulebook_ralph.core.problem import Fault, JsonPath, escaped

@@ -58,6 +58,14 @@ def item_type(annotation: Any) -> Any:
     return None
 
 
+def struct_by_name(annotation: Any) -> type[msgspec.Struct] | None:
+    """The struct that a `dict[str, X]` holds under each of its keys; None for anything else."""
+    for part in _alternatives(annotation):
+        if get_origin(part) is dict:
+            return struct_in(get_args(part)[1])
+    return None
+
+
 def choices(annotation: Any) -> tuple[str, ...]:
     """The values of a Literal, empty for any other type."""
     literals = (part for part in _alternatives(annotation) if get_origin(part) is Literal)

@@ -4,16 +4,11 @@ from typing import cast
 
 import msgspec
 
-from rulebook_ralph.core.criteria import (
-    ACCEPTANCE_CRITERIA,
-    ROLE_PROMISE,
-    Criteria,
-    Semantic,
-    StringMatch,
-    read_criteria,
-)
+from rulebook_ralph.core.criteria import ACCEPTANCE_CRITERIA, ROLE_PROMISE, Criteria, Semantic, StringMatch
+from rulebook_ralph.core.criteria_reading import read_criteria
+from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import Prd, Stage, Task
-from rulebook_ralph.core.settings import Config, Overrides, Role, StopCriteria
+from rulebook_ralph.core.settings import Config, Limits, Overrides, Role, StopCriteria
 from rulebook_ralph.core.struct_reading import Tree, read_struct
 
 ROLE_MAX_ITERATIONS: dict[Stage, int] = {"coder": 15, "reviewer": 5, "tester": 10, "qa": 5}
@@ -101,3 +96,20 @@ def attempts_left(config: Config, task: Task) -> int:
     """Attempts that remain over all stages before the task is blocked; a blocked task that is reopened starts anew."""
     used = {} if task.status == "blocked" else task.attempts
     return sum(max(0, max_attempts(config, task, stage) - used.get(stage, 0)) for stage in stages_of(config, task))
+
+
+def over_budget(limits: Limits, task: Task, judged: Iteration) -> str:
+    """Which budget of its own a task has used up with an iteration that is not yet among its sums; empty for none."""
+    cost, tokens = task.cost_usd + (judged.cost_usd or 0.0), task.tokens + judged.usage.total
+    if limits.max_task_cost_usd is not None and cost >= limits.max_task_cost_usd:
+        return f"its budget of ${limits.max_task_cost_usd:.2f} is used up (limits.maxTaskCostUsd; ${cost:.2f})"
+    if limits.max_task_tokens is not None and tokens >= limits.max_task_tokens:
+        return f"its {limits.max_task_tokens:,} tokens are used up (limits.maxTaskTokens; {tokens:,})"
+    return ""
+
+
+def money_left(limits: Limits, task: Task, *, spent: float) -> float | None:
+    """What an agent may cost at most, in dollars, when the run has spent so much; None where nothing limits it."""
+    of_run = None if limits.max_cost_usd is None else limits.max_cost_usd - spent
+    of_task = None if limits.max_task_cost_usd is None else limits.max_task_cost_usd - task.cost_usd
+    return min((left for left in (of_run, of_task) if left is not None), default=None)

@@ -13,6 +13,7 @@ from rulebook_ralph.core.struct_reading import SECONDS
 PositiveInt = Annotated[int, msgspec.Meta(ge=1)]
 PositiveSeconds = Annotated[float, msgspec.Meta(gt=0, description=SECONDS)]
 Dollars = Annotated[float, msgspec.Meta(gt=0)]
+Rate = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -31,6 +32,8 @@ class Executor(Settings, frozen=True, kw_only=True):
     model: str = ""
     permissions: Literal["full", "edit", "ask"] = "full"
     prompt_via: Literal["stdin", "file", "argument"] = "stdin"
+    endpoint: str = ""
+    fallback: str = ""
 
 
 class Tools(Settings, frozen=True, kw_only=True):
@@ -63,17 +66,24 @@ class Verification(Settings, frozen=True, kw_only=True):
 
 
 class Limits(Settings, frozen=True, kw_only=True):
-    """For a run: `max_iterations`, `max_run_wall_time`, `max_cost_usd`. For a task: `max_wall_time`, summed over its
-    iterations. For one agent: `iteration_timeout`, `idle_timeout`. For one prompt: `prompt_tokens`.
+    """For a run: `max_iterations`, `max_run_wall_time`, `max_cost_usd`, `max_tokens`. For a task, summed over its
+    iterations: `max_wall_time`, `max_task_cost_usd`, `max_task_tokens`. For one agent: `iteration_timeout`,
+    `idle_timeout`. For one prompt: `prompt_tokens`. `on_limit` is what an agent's usage limit leads to,
+    `max_limit_wait` how long it may be waited for.
     """
 
     max_iterations: PositiveInt | None = None
     max_run_wall_time: PositiveSeconds | None = None
     max_cost_usd: Dollars | None = None
+    max_tokens: PositiveInt | None = None
     max_wall_time: PositiveSeconds = 3600
     iteration_timeout: PositiveSeconds = 3600
     idle_timeout: PositiveSeconds = 900
+    max_task_cost_usd: Dollars | None = None
+    max_task_tokens: PositiveInt | None = None
     prompt_tokens: Annotated[int, msgspec.Meta(ge=2000)] = 50_000
+    on_limit: Literal["wait", "stop", "fallback"] = "wait"
+    max_limit_wait: PositiveSeconds = 86_400
 
 
 class StopCriteria(Settings, frozen=True, kw_only=True):
@@ -178,6 +188,17 @@ class Overrides(Settings, frozen=True, kw_only=True):
     stop_criteria: StopCriteria = StopCriteria()
 
 
+class Price(Settings, frozen=True, kw_only=True):
+    """What a model's tokens cost, in dollars per million. What is read from the cache or written to it costs as much
+    as other input where it has no price of its own.
+    """
+
+    input: Rate
+    output: Rate
+    cached_input: Rate | None = None
+    cache_write: Rate | None = None
+
+
 class Git(Settings, frozen=True, kw_only=True):
     rollback: Literal["keep", "reset"] = "keep"
     state_commit: Literal["separate", "none"] = "separate"
@@ -198,4 +219,5 @@ class Config(Settings, frozen=True, kw_only=True):
     judge: Judge = Judge()
     ralph: Ralph = Ralph()
     limits: Limits = Limits()
+    prices: dict[str, Price] = {}
     git: Git = Git()

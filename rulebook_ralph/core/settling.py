@@ -11,7 +11,7 @@ from rulebook_ralph.core.policy import Settlement
 def opened(task: Task, *, stage: Stage, number: int, at: str) -> Task:
     """The task as it is picked for iteration `number`; a blocked one is unblocked first and starts anew."""
     if task.status == "blocked":
-        task = replace(task, status=advance(task.status, "unblock"), attempts={}, blocked_reason=None)
+        task = replace(task, status=advance(task.status, "unblock"), attempts={}, blocked_reason=None, retry_after=None)
     return replace(
         task,
         status=advance(task.status, "open"),
@@ -39,6 +39,7 @@ def settled(prd: Prd, iteration: Iteration, settlement: Settlement, *, at: str) 
         settled_iteration=number,
         completed_at=at if completes else None,
         blocked_reason=settlement.blocked_reason,
+        retry_after=settlement.retry_after,
         summary=iteration.parsed.summary if completes and iteration.parsed else task.summary,
         cost_usd=round(task.cost_usd + (iteration.cost_usd or 0.0), 6),
         tokens=task.tokens + iteration.usage.total,

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args, get_origin
 import msgspec
 
 from rulebook_ralph.core.problem import Fault, JsonPath, escaped
-from rulebook_ralph.core.refusal import explained, fields_of, item_type, struct_in
+from rulebook_ralph.core.refusal import explained, fields_of, item_type, struct_by_name, struct_in
 
 SECONDS = "seconds"
 """Marks the durations: a file may also write them as `90s`, `15m` or `1h30m`."""
@@ -56,12 +56,16 @@ def read_struct(value: Any, struct: type[msgspec.Struct], path: JsonPath, faults
             faults.append(Fault((*path, key), f"`+` adds to a list, and `{name}` is none"))
         elif plus + name in tree:
             faults.append(Fault((*path, key), f"is the same key as `{plus}{name}`, which is there already"))
-        elif not (item is None and (struct_in(known[name].type) or item_type(known[name].type))):
+        elif item is not None or not _is_container(known[name].type):
             tree[plus + name] = _value(item, known[name].type, (*path, key), faults)
     for name, info in known.items():
         if info.required and name not in tree and not any(fault.path == (*path, name) for fault in faults):
             faults.append(Fault(path, f"`{name}` is missing"))
     return tree
+
+
+def _is_container(annotation: Any) -> bool:
+    return bool(struct_in(annotation) or item_type(annotation) or struct_by_name(annotation))
 
 
 def _value(value: Any, annotation: Any, path: JsonPath, faults: list[Fault]) -> Any:
@@ -74,6 +78,12 @@ def _value(value: Any, annotation: Any, path: JsonPath, faults: list[Fault]) -> 
             faults.append(Fault(path, f"expected a list, got {_kind(value)}"))
             return []
         return [_value(item, items, (*path, index), faults) for index, item in enumerate(value)]
+    named = struct_by_name(annotation)
+    if named is not None:
+        if not isinstance(value, dict):
+            faults.append(Fault(path, f"expected keys and values, got {_kind(value)}"))
+            return {}
+        return {key: read_struct(item, named, (*path, key), faults) for key, item in value.items()}
     if isinstance(value, str) and is_duration(annotation):
         value = _duration(value, path, faults)
     return _leaf(value, annotation, path, faults)

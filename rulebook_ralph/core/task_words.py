@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from rulebook_ralph.core.criteria import canonical, completion_faults, override_faults
+from rulebook_ralph.core.criteria_reading import canonical, completion_faults, override_faults
 from rulebook_ralph.core.model import LOOP_FIELDS, Json, Task
 from rulebook_ralph.core.problem import Fault
 from rulebook_ralph.core.refusal import explained

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from rulebook_ralph.agents.agent import AgentLimits
 from rulebook_ralph.core import requirements
-from rulebook_ralph.core.criteria import External, MultiStage, Verification, part_verification
+from rulebook_ralph.core.criteria import External, MultiStage, Verification
+from rulebook_ralph.core.criteria_reading import part_verification
 from rulebook_ralph.core.model import Prd, Stage, Task
 from rulebook_ralph.core.settings import Config, VerificationStep
 from rulebook_ralph.loop import brief, leftovers
@@ -61,9 +62,9 @@ class Assigner:
         goes_on = kept is not None and kept.task_id == task.id and task.status != "blocked"
         return task.stage if goes_on and task.stage in stages else stages[0]
 
-    def member(self, task: Task, stage: Stage) -> Member:
-        """The agent that works on a task's stage."""
-        return self.crew.member(requirements.executor_for(self.project.config, task, stage))
+    def executor(self, task: Task, stage: Stage) -> str:
+        """The id of the agent that is to work on a task's stage, whoever stands in for it now."""
+        return requirements.executor_for(self.project.config, task, stage)
 
     def max_attempts(self, task: Task, stage: Stage) -> int:
         """How many attempts the stage has."""
@@ -103,10 +104,11 @@ class Assigner:
         project: str,
         prompt: str,
         wall_time: float,
+        money_left: float | None,
         run_limited: bool,
         seconds: int,
     ) -> Assignment:
-        """Everything the pass needs to know. `wall_time` is the agent's limit in seconds."""
+        """Everything the pass needs to know. `wall_time` is the agent's limit in seconds, `money_left` in dollars."""
         config, task, stage = self.project.config, this.task, this.stage
         criteria = requirements.criteria_for(config, task, stage)
         return Assignment(
@@ -128,7 +130,7 @@ class Assigner:
             integrity=config.integrity,
             trust_agent=self.options.trust_agent,
             run_limited=run_limited,
-            limits=AgentLimits(wall_time=wall_time, idle_time=config.limits.idle_timeout),
+            limits=AgentLimits(wall_time=wall_time, idle_time=config.limits.idle_timeout, cost_usd=money_left),
             environment={**this.member.environment, **_marks(this, criteria.promise)},
             output_file=leftovers.output_file(self.project, this.number),
             seconds=seconds,

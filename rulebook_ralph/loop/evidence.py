@@ -60,6 +60,8 @@ class Evidence:
     """Whether gates changed the tree since the agent left it."""
     judging: tuple[VerificationStep, ...] = ()
     """What else judges the attempt by a command: external criteria, hooks. They are never run from here."""
+    iteration: int = 0
+    """The number of the iteration, over the whole project."""
 
     @property
     def promise(self) -> str:

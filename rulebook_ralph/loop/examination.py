@@ -50,6 +50,7 @@ class Examination:
             task=assignment.task,
             stage=assignment.stage,
             attempt=assignment.attempt,
+            iteration=assignment.number,
             last_stage=assignment.last_stage,
             criteria=assignment.criteria,
             stop_criteria=assignment.stop_criteria,

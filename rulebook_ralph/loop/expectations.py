@@ -2,15 +2,8 @@
 
 from collections.abc import Iterator
 
-from rulebook_ralph.core.criteria import (
-    ACCEPTANCE_CRITERIA,
-    Criteria,
-    External,
-    MultiStage,
-    Semantic,
-    Verification,
-    part_verification,
-)
+from rulebook_ralph.core.criteria import ACCEPTANCE_CRITERIA, Criteria, External, MultiStage, Semantic, Verification
+from rulebook_ralph.core.criteria_reading import part_verification
 from rulebook_ralph.core.model import Task
 from rulebook_ralph.core.settings import StopCriteria
 
@@ -23,8 +16,15 @@ _REQUIRED = (
 
 
 def required(stop: StopCriteria) -> list[str]:
-    """What the stop criteria ask for besides the promise."""
-    return [text for name, text in _REQUIRED if getattr(stop, name)]
+    """What the stop criteria ask for besides the promise. A pattern is not spelled out, but where it stands: an agent
+    that repeats its prompt has not matched it.
+    """
+    told = [text for name, text in _REQUIRED if getattr(stop, name)]
+    if stop.success_regex:
+        where = "stopCriteria.successRegex of .rulebook-ralph/config.yaml, or of the task's overrides in prd.json"
+        how = "stands for the promise below" if stop.require_promise else "must be in your final message"
+        told.append(f"A text that matches {where}, {how}.")
+    return told
 
 
 def told(criteria: Criteria, task: Task) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from threading import Event
 
 from rulebook_ralph.checks import commit_hooks, gates
-from rulebook_ralph.checks.integrity.counts import tests_run
+from rulebook_ralph.checks.integrity.counts import tells_of_failures, tests_run
 from rulebook_ralph.checks.shell import ResultCache
 from rulebook_ralph.core import events
 from rulebook_ralph.core.evidence import CheckResult
@@ -111,6 +111,11 @@ class Gatekeeper:
 
 
 def tests_of(results: Sequence[CheckResult]) -> dict[str, int]:
-    """How many tests each step ran, of those whose output tells."""
-    counts = {result.step: tests_run(result.output) for result in results if result.kind == "test"}
+    """How many tests each step ran, of those whose output tells and does not deny that the step passed."""
+    told = (result for result in results if result.kind == "test")
+    counts = {
+        result.step: tests_run(result.output)
+        for result in told
+        if not (result.passed and tells_of_failures(result.output))
+    }
     return {step: count for step, count in counts.items() if count is not None}

@@ -67,6 +67,7 @@ class Tools:
     """What one pass works with: the agent, its workspace, and the ways out of it."""
 
     agent: Agent
+    priced: Callable[[AgentResult], AgentResult]
     workspace: Workspace
     who: commits.Identity
     hooks: Callable[[Callable[[], None]], tuple[CompletionHook, ...]]
@@ -149,7 +150,7 @@ def _execute(assignment: Assignment, tools: Tools) -> AgentResult:
             report=tools.report,
         )
     )
-    return redacted(raw, tools.redactor)
+    return redacted(tools.priced(raw), tools.redactor)
 
 
 def redacted(result: AgentResult, redactor: Redactor) -> AgentResult:

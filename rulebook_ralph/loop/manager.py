@@ -11,9 +11,10 @@ from threading import Event
 from rulebook_ralph.agents.agent import Agent
 from rulebook_ralph.checks.shell import ResultCache
 from rulebook_ralph.clock import Clock
-from rulebook_ralph.core import events, policy, selection, settling
+from rulebook_ralph.core import events, policy, requirements, selection, settling
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Iteration
+from rulebook_ralph.core.faults import Response
 from rulebook_ralph.core.model import Prd, Task
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.loop import leftovers, record, summary
@@ -23,6 +24,7 @@ from rulebook_ralph.loop.gatekeeper import Base, Gatekeeper, tests_of
 from rulebook_ralph.loop.inbox import Inbox
 from rulebook_ralph.loop.iteration import Assignment, Outcome, Tools, attempt
 from rulebook_ralph.loop.options import RunOptions
+from rulebook_ralph.loop.patience import Patience
 from rulebook_ralph.loop.pipeline import CompletionHook
 from rulebook_ralph.loop.preparation import iterations_allowed, prepare
 from rulebook_ralph.loop.project import Project
@@ -39,6 +41,7 @@ class Opened:
 
     assignment: Assignment
     record: Iteration
+    executor: str
     agent: Agent
     guarded: guard.Guard
 
@@ -76,6 +79,7 @@ class Manager:
         self._touched: dict[str, str | None] = {}
         self._opening: Opening | None = None
         self._stuck: set[str] = set()
+        self._patience = Patience(project.config, crew, clock=clock, cancelled=cancelled, report=report)
         self._base = Base()
 
     def run(self, *, after_death: bool) -> events.RunEnded:
@@ -100,6 +104,11 @@ class Manager:
         with writing:
             following = self._pick()
         while not isinstance(following, policy.Stop):
+            if self._patience.is_waiting:
+                stop = self._patience.wait(seconds_left=self._run_time_left())
+                with writing:
+                    following = stop or self._pick()
+                continue
             with writing:
                 opened = self._open(following)
             outcome = attempt(opened.assignment, self._tools(opened))
@@ -129,11 +138,12 @@ class Manager:
     def _say_plan(self) -> None:
         prd, limits = self._settler.prd, self._project.config.limits
         completed = sum(task.status == "completed" for task in prd.tasks)
+        default = self._crew.acting(self._project.config.defaults.executor, self._clock.now())
         self._report(
             events.RunPlanned(
                 project=prd.project,
                 branch=self._settler.branch,
-                agent=self._crew.member(self._project.config.defaults.executor).agent.name,
+                agent=self._crew.member(default).agent.name,
                 open_tasks=len(selection.plan(prd, only=self._options.only, reopen=self._reopen)),
                 total_tasks=len(prd.tasks),
                 completed_tasks=completed,
@@ -169,9 +179,16 @@ class Manager:
         limits = self._project.config.limits
         if (stop := policy.limit_reached(limits, self._tally, max_iterations=self._max_iterations)) is not None:
             return stop
-        self._reopen.discard(task.id)
-        self._landing.put_away_work_of_others(task.id)
+        if (stop := self._expect(task)) is not None:
+            return stop
         return task
+
+    def _expect(self, task: Task) -> policy.Stop | None:
+        """An agent that was limited in an earlier run may be so still."""
+        if task.retry_after is None:
+            return None
+        executor = self._assigner.executor(task, self._assigner.stage(task, self._landing.kept))
+        return self._patience.expect(task, executor, self._settler.last_agent(task))
 
     def _allow_for_edits(self) -> None:
         """What a person added, or set back to pending, has its attempts too, unless the limit is a configured one."""
@@ -192,10 +209,13 @@ class Manager:
 
     def _open(self, task: Task) -> Opened:
         """Write order, step 1: the iteration file, prd.json, the saved state."""
+        self._reopen.discard(task.id)
+        self._landing.put_away_work_of_others(task.id)
         number, at, kept = self._settler.take_number(), self._clock.iso(), self._landing.kept
         stage = self._assigner.stage(task, kept)
         task = settling.opened(task, stage=stage, number=number, at=at)
-        this = Pass(number, task, stage, self._assigner.member(task, stage))
+        executor = self._crew.acting(self._assigner.executor(task, stage), self._clock.now())
+        this = Pass(number, task, stage, self._crew.member(executor))
         self._opening = opening = self._workspace.open(kept.tree if kept else None, after=self._opening)
         guarded = guard.remember(self._project.repository)
         now = self._now(self._settler.prd.replacing(task), task, opening)
@@ -221,16 +241,20 @@ class Manager:
             project=now.prd.project,
             prompt=text.prompt,
             wall_time=wall_time,
+            money_left=requirements.money_left(self._project.config.limits, task, spent=self._tally.cost_usd),
             run_limited=run_limited,
             seconds=self._clock.seconds(),
         )
-        return Opened(assignment, opened, this.member.agent, guarded)
+        return Opened(assignment, opened, executor, this.member.agent, guarded)
 
     def _settle(self, opened: Opened, outcome: Outcome) -> policy.Stop | None:
         """Write order, steps 2 and 3: the judged record, then commit, prd.json, progress, record, state commit."""
         gates = [result for result in outcome.checks if result.method == "gate"]
         self._base = replace(self._base, red=self._base.red - {result.step for result in gates if result.passed})
         judged = record.judged(opened.record, outcome, base=self._base, at=self._clock.iso())
+        response = self._patience.look_at(judged, opened.executor)
+        if response is not None and response.remedy == "give-up-task":
+            judged = record.given_up(judged, response.reason)
         spent = self._spent.get(judged.task_id, 0.0) + judged.duration_ms / 1000
         self._spent[judged.task_id] = spent
         final, settlement = self._settler.settle(
@@ -251,7 +275,17 @@ class Manager:
             self._stuck.add(final.task_id)
         self._touched[final.task_id] = final.commit if completes else None
         self._report(summary.settled_event(final, settlement, self._settler.prd, self._tally))
-        return settlement.stop
+        return self._stop(settlement, response)
+
+    def _stop(self, settlement: policy.Settlement, response: Response | None) -> policy.Stop | None:
+        """Why the run ends after an iteration, if it does: an agent's failure is looked upon with patience."""
+        if response is None:
+            return settlement.stop
+        if self._project.config.limits.max_iterations is None:
+            self._max_iterations += 1  # an iteration that does not count takes none away
+        if response.remedy != "stop":
+            return None
+        return policy.Stop("rate-limited" if response.until else "error", response.reason)
 
     def _finish(self, stop: policy.Stop) -> events.RunEnded:
         self._settler.finish()
@@ -285,10 +319,13 @@ class Manager:
         """How long the agent may take, in seconds, and whether it is the run's limit that says so."""
         limits = self._project.config.limits
         own = min(limits.iteration_timeout, limits.max_wall_time - self._spent.get(task.id, 0.0))
-        if limits.max_run_wall_time is None:
-            return max(1.0, own), False
-        of_run = limits.max_run_wall_time - (self._clock.monotonic() - self._started)
-        return max(1.0, min(own, of_run)), of_run <= own
+        of_run = self._run_time_left()
+        return (max(1.0, own), False) if of_run is None else (max(1.0, min(own, of_run)), of_run <= own)
+
+    def _run_time_left(self) -> float | None:
+        """What the run's own limit leaves, in seconds; None without one."""
+        limit = self._project.config.limits.max_run_wall_time
+        return None if limit is None else limit - (self._clock.monotonic() - self._started)
 
     def _hooks(self, put_back: Callable[[], None]) -> tuple[CompletionHook, ...]:
         """Ralph's own rules and the user's."""
@@ -302,6 +339,7 @@ class Manager:
         results = ResultCache()
         return Tools(
             agent=opened.agent,
+            priced=lambda result: self._crew.priced(result, opened.executor),
             workspace=self._workspace,
             who=self._ready.who,
             hooks=self._hooks,

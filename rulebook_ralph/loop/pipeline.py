@@ -117,8 +117,12 @@ class _Judging:
         return self._gates
 
     def _run_criteria(self) -> Verified:
-        self._verified = self._given.run_criteria()
-        return self._verified
+        verified = self._given.run_criteria()
+        if verified is not self._verified:  # known already, unless the tree is another by now
+            for warning in verified.warnings:
+                self._note("warning", warning)
+        self._verified = verified
+        return verified
 
     def _failed(self, hook: CompletionHook, error: Exception) -> Verdict:
         required = getattr(hook, "required", True)

@@ -43,8 +43,8 @@ def require_something_to_verify(project: Project, prd: Prd, *, trust_agent: bool
         )
 
 
-def require_agents(project: Project, crew: Crew, prd: Prd) -> None:
-    """Raises RalphError (exit 5) where an agent that an open task may need cannot be started."""
+def require_agents(project: Project, crew: Crew, prd: Prd, notice: Callable[[str, str], None]) -> None:
+    """Raises RalphError (exit 5) where an agent that an open task may need, or its fallback, cannot be started."""
     config = project.config
     open_tasks = [task for task in prd.tasks if task.status != "completed"]
     needed = {
@@ -54,6 +54,12 @@ def require_agents(project: Project, crew: Crew, prd: Prd) -> None:
     }
     for executor in needed or {config.defaults.executor: None}:
         probe = crew.member(executor).agent.probe()
+        if fallback := crew.fallback_of(executor):
+            crew.member(fallback)  # one that cannot be made is better known before it is needed
+        if not probe.installed and crew.fallback_of(executor):
+            other = crew.substitute(executor, until=None)
+            notice("warning", f"{probe.problem}; going on with {other}")
+            probe = crew.member(other).agent.probe()
         if not probe.installed:
             raise RalphError(probe.problem, exit_code=ExitCode.AGENT)
 
@@ -67,7 +73,7 @@ def look_at_criteria(prd: Prd, *, strict: bool, notice: Callable[[str, str], Non
             f"{without[0]} --outcome … --acceptance …), or run without --strict"
         )
     if without:
-        notice("info", f"no criteria of their own, so the gates and the promise decide: {some(without)}")
+        notice("warning", f"no criteria of their own, so the gates and the promise decide: {some(without)}")
 
 
 def require_writable(project: Project) -> None:

@@ -50,7 +50,7 @@ def prepare(
     preflight.require_usable_name(project, prd)
     preflight.require_same_state(project, prd, data)
     preflight.require_known_tasks(prd, options.only)
-    preflight.require_agents(project, crew, prd)
+    preflight.require_agents(project, crew, prd, notice)
     preflight.look_at_criteria(prd, strict=options.strict, notice=notice)
     landing = Landing(project, workspace, ready, name=prd.project, clock=clock, notice=notice)
     settler = Settler(project, landing, prd, data, clock=clock, notice=notice)

@@ -4,7 +4,7 @@ import hashlib
 
 from msgspec.structs import replace
 
-from rulebook_ralph.core.evidence import CheckResult, Iteration, feedback_excerpt
+from rulebook_ralph.core.evidence import CheckResult, Iteration, Verdict, feedback_excerpt
 from rulebook_ralph.core.model import Stage, Task
 from rulebook_ralph.core.policy import Settlement
 from rulebook_ralph.loop.brief import Brief
@@ -60,6 +60,7 @@ def judged(record: Iteration, outcome: Outcome, *, base: Base, at: str) -> Itera
         feedback=_with_findings(record, outcome)[:_MAX_TEXT],
         quality_metrics=_quality(outcome.checks),
         checks=outcome.checks,
+        log=outcome.log,
         red_on_base=tuple(sorted(base.red)),
         tests_on_base=dict(base.tests),
         files_changed=tuple(change.path for change in outcome.changes)[:MAX_FILES],
@@ -77,6 +78,12 @@ def judged(record: Iteration, outcome: Outcome, *, base: Base, at: str) -> Itera
         commit=outcome.commit,
         output=result.output,
     )
+
+
+def given_up(judged: Iteration, reason: str) -> Iteration:
+    """The record of an attempt whose agent failed too often at the task: a person has to look at it."""
+    verdict = Verdict(action="stop", hook="agent", reason=reason, stop_reason="blocked", counts=False)
+    return replace(judged, verdict=verdict, stop_reason="blocked")
 
 
 def settled(record: Iteration, settlement: Settlement) -> Iteration:

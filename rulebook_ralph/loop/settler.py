@@ -83,6 +83,12 @@ class Settler:
         last = self._last.get(task.id)
         return last.feedback if last else last_feedback(self._project, task)
 
+    def last_agent(self, task: Task) -> str:
+        """Who worked on the task last; empty where nobody did."""
+        number = task.settled_iteration
+        last = self._last.get(task.id) or (_read(self._project, number) if number is not None else None)
+        return last.agent if last else ""
+
     def base_of_last(self) -> Base:
         """What the gates said of the base of the last iteration, less what was green since."""
         numbers = history.numbers(self._project.folder)
@@ -201,8 +207,7 @@ class Settler:
 
     def _standing(self, judged: Iteration, *, time_left: float) -> policy.Standing:
         config = self._project.config
-        task = next((task for task in self.prd.tasks if task.id == judged.task_id), None)
-        task = task or Task(id=judged.task_id, title=judged.task_id)  # removed meanwhile
+        task = self._task_of(judged)
         stages = requirements.stages_of(config, task)
         return policy.Standing(
             stage=judged.stage,
@@ -213,7 +218,14 @@ class Settler:
             time_left=time_left,
             repeats=judged.repeats,
             restarted=judged.restarted,
+            over_budget=requirements.over_budget(config.limits, task, judged),
+            retry_after=judged.fault.resets_at if judged.fault and judged.fault.kind == "usage-limit" else None,
         )
+
+    def _task_of(self, judged: Iteration) -> Task:
+        """The task, also where it was removed meanwhile."""
+        task = next((task for task in self.prd.tasks if task.id == judged.task_id), None)
+        return task or Task(id=judged.task_id, title=judged.task_id)
 
     def _carry_out(
         self, judged: Iteration, settlement: policy.Settlement, opening: Opening
@@ -221,7 +233,7 @@ class Settler:
         """Step 3, safe to repeat: the code commit or rollback, prd.json, progress, the record, the state commit."""
         self.watch.end()
         if settlement.trigger == "complete":
-            settlement = self.landing.land(judged, self.prd.task(judged.task_id), self.branch, settlement)
+            settlement = self.landing.land(judged, self._task_of(judged), self.branch, settlement)
         self.landing.keep_or_roll_back(judged, settlement, opening)
         self.take_edits()
         at = self._clock.iso()

@@ -23,6 +23,8 @@ _CODES = {
     "error": ExitCode.AGENT,
 }
 
+_GOES_ON = ("max-iterations", "max-wall-time", "max-cost", "rate-limited", "interrupted", "paused", "cancelled")
+
 
 def exit_code(ended: events.RunEnded) -> ExitCode:
     """The exit code for a stop reason (DESIGN.md, Exit codes)."""
@@ -140,6 +142,22 @@ def as_json(ended: events.RunEnded) -> dict[str, object]:
     }
 
 
+def refused_as_json(error: str) -> dict[str, object]:
+    """The same for a run that could not begin, or broke off."""
+    return {
+        "success": False,
+        "completedCount": 0,
+        "failedCount": 0,
+        "iterations": 0,
+        "stopReason": "error",
+        "error": error,
+        "blockingIssue": None,
+        "costUsd": 0.0,
+        "tokens": 0,
+        "durationMs": 0,
+    }
+
+
 def _line(task: Task, commit: str | None) -> events.TaskLine:
     return events.TaskLine(
         task_id=task.id,
@@ -161,7 +179,7 @@ def _next_steps(stop: Stop, prd: Prd, shown: list[Task], *, completed: int, bran
         number = blocked[0].settled_iteration
         steps.append(f"see why {blocked[0].id} is blocked: ralph show {number}")
         steps.append("edit its task in .rulebook-ralph/prd.json, then: ralph run")
-    elif stop.stop_reason in ("max-iterations", "max-wall-time", "max-cost", "rate-limited", "interrupted"):
+    elif stop.stop_reason in _GOES_ON:
         steps.append("go on: ralph resume")
     elif stop.stop_reason == "error":
         steps.append("mend what stopped the agent, then: ralph resume")

@@ -1,34 +1,35 @@
 """`ralph verify`: the gates and the criteria of tasks on the tree as it stands, with no agent.
 
 Nothing is put back and nothing is written: what a command changes in the tree is the person's, as if they had run it.
+Files that git does not know yet belong to the tree. No agent speaks here, so its promise is not in question.
 """
 
+import functools
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Event
+
+from msgspec.structs import replace
 
 from rulebook_ralph.checks import verification
 from rulebook_ralph.checks.gates import run_steps
 from rulebook_ralph.checks.shell import ResultCache
 from rulebook_ralph.checks.subject import Ask, Subject
 from rulebook_ralph.core import requirements
-from rulebook_ralph.core.criteria import (
-    Criteria,
-    External,
-    MultiStage,
-    Semantic,
-    StringMatch,
-    Verification,
-    part_verification,
-)
+from rulebook_ralph.core.criteria import Criteria, MultiStage, Semantic, StringMatch, Verification
+from rulebook_ralph.core.criteria_reading import part_verification
 from rulebook_ralph.core.diff import FileDiff
 from rulebook_ralph.core.evidence import CheckResult, Verified
 from rulebook_ralph.core.model import Stage, Task
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.workspace.diff import read_diff, read_versions
-from rulebook_ralph.workspace.snapshot import Workspace
+from rulebook_ralph.workspace.git import GitError
+from rulebook_ralph.workspace.snapshot import Opening, Workspace
 
-INDEX = "verify-index"
+_NO_CHANGE = "no change of this task is found, neither uncommitted nor in the history that is here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class StageVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that was verified. `passed`: no required gate and no criterion fails, and something was run."""
+    """Everything that was verified. `passed`: no required gate and no criterion fails, and something passed."""
 
     gates: tuple[CheckResult, ...]
     stages: tuple[StageVerdict, ...]
@@ -55,7 +56,8 @@ class Report:
     @property
     def passed(self) -> bool:
         gates_hold = all(result.passed or not result.required for result in self.gates)
-        return gates_hold and not any(stage.failed for stage in self.stages) and not self.is_empty
+        something = any(result.passed for result in self.gates) or not all(stage.left_out for stage in self.stages)
+        return gates_hold and not any(stage.failed for stage in self.stages) and something
 
     @property
     def is_empty(self) -> bool:
@@ -79,9 +81,7 @@ class Verifier:
 
         Without `with_models` criteria that a model would judge are left out.
         """
-        workspace = Workspace(self.project.repository, index=INDEX)
-        opening = workspace.open()
-        tree = workspace.capture(opening)
+        head, tree = self._trees(with_new_files=any(map(self._looks_at_the_change, tasks)))
         cache = ResultCache()
         settings = self.project.config.verification
         gates = run_steps(
@@ -97,38 +97,76 @@ class Verifier:
             cache=cache,
         )
         stages = [
-            self._stage(task, stage, opening.tree, tree, cache, with_models=with_models)
+            self._stage(task, stage, head, tree, cache, with_models=with_models)
             for task in tasks
             for stage in requirements.stages_of(self.project.config, task)
         ]
         return Report(gates, tuple(stages))
 
+    def _looks_at_the_change(self, task: Task) -> bool:
+        """Whether a criterion of the task looks at what was changed; commands see the tree itself."""
+        config = self.project.config
+        stages = requirements.stages_of(config, task)
+        verifications = (requirements.criteria_for(config, task, stage).verification for stage in stages)
+        return any(isinstance(part, Semantic) for each in verifications for part in _parts(each))
+
+    def _trees(self, *, with_new_files: bool) -> tuple[str, str]:
+        """The trees of HEAD and of what stands there now, with an index of its own: others may verify, or run.
+
+        Files that git does not know are hashed only where they are wanted: they may be many.
+        """
+        private = self.project.repository.private
+        private.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=private, prefix="verify-") as folder:
+            workspace = Workspace(self.project.repository, index=f"{Path(folder).name}/index")
+            opening = workspace.open()
+            left_out = (
+                frozenset(filter(self._cannot_be_added, opening.untracked)) if with_new_files else opening.untracked
+            )
+            now = Opening(opening.commit, opening.tree, left_out, opening.ignore_files)
+            return opening.tree, workspace.capture(now)
+
+    def _cannot_be_added(self, path: str) -> bool:
+        """Whether it is unreadable, or a repository of its own."""
+        file = self.project.root / path
+        return not os.access(file, os.R_OK) or (file / ".git").exists()
+
     def _stage(
         self, task: Task, stage: Stage, head: str, tree: str, cache: ResultCache, *, with_models: bool
     ) -> StageVerdict:
         criteria = requirements.criteria_for(self.project.config, task, stage)
-        methods = set(_methods(criteria.verification))
-        if methods <= {StringMatch}:
+        parts = list(_parts(criteria.verification))
+        if all(isinstance(part, StringMatch) for part in parts):
             return StageVerdict(task.id, stage, _NOTHING, "only an agent's promise is asked for")
-        if Semantic in methods and not with_models:
+        looks = [part for part in parts if isinstance(part, Semantic)]
+        if any(part.check_for for part in looks) and not with_models:
             return StageVerdict(task.id, stage, _NOTHING, f"a model judges it; run: ralph verify {task.id}")
-        subject = self._subject(task, stage, criteria, self._work(task, head, tree), tree)
-        return StageVerdict(task.id, stage, verification.verify(criteria, subject, cache=cache))
+        subject = self._subject(task, stage, criteria, functools.cache(lambda: self._work(task, head, tree)), tree)
+        verified = verification.verify(criteria, subject, cache=cache, semantic_check=_judged_or_failed)
+        if not looks or not verified.passed or subject.diff():
+            return StageVerdict(task.id, stage, verified)
+        if not verified.proven:
+            return StageVerdict(task.id, stage, _NOTHING, _NO_CHANGE)
+        return StageVerdict(task.id, stage, replace(verified, warnings=(*verified.warnings, _NO_CHANGE)))
 
-    def _work(self, task: Task, head: str, tree: str) -> tuple[str, str]:
-        """The trees that the task's change lies between: its commit's, where it has one and nothing is uncommitted."""
+    def _work(self, task: Task, head: str, tree: str) -> tuple[FileDiff, ...]:
+        """The task's change as it stands: of the files of its commit, where it is done; else what is not committed."""
         repository = self.project.repository
-        made = repository.commit_with_trailer("Ralph-Task", task.id) if head == tree else None
-        return (repository.tree_of(f"{made}^"), repository.tree_of(made)) if made else (head, tree)
+        done = task.status == "completed" or head == tree
+        made = repository.commit_with_trailer("Ralph-Task", task.id) if done else None
+        if made is None:
+            return () if done else read_diff(repository, head, tree)
+        try:
+            before, after = repository.tree_of(f"{made}^"), repository.tree_of(made)
+        except GitError:  # a shallow clone ends there
+            return ()
+        paths = {file.path for file in read_diff(repository, before, after)}
+        return tuple(file for file in read_diff(repository, before, tree) if file.path in paths)
 
-    def _subject(self, task: Task, stage: Stage, criteria: Criteria, work: tuple[str, str], tree: str) -> Subject:
+    def _subject(
+        self, task: Task, stage: Stage, criteria: Criteria, diff: Callable[[], tuple[FileDiff, ...]], tree: str
+    ) -> Subject:
         repository = self.project.repository
-        known: list[tuple[FileDiff, ...]] = []
-
-        def diff() -> tuple[FileDiff, ...]:
-            if not known:
-                known.append(read_diff(repository, *work))
-            return known[0]
 
         def relevant_files() -> Mapping[str, str]:
             files = [FileDiff(kind="M", path=path, old_path=path) for path in task.relevant_files]
@@ -160,12 +198,17 @@ class Verifier:
 _NOTHING = Verified(passed=True)
 
 
-def _methods(verification: Verification) -> Iterator[type[Verification]]:
-    """The kinds of verification that really run, those of parts included."""
+def _parts(verification: Verification) -> Iterator[Verification]:
+    """The verifications that really run, those of parts included."""
     if isinstance(verification, MultiStage):
         for part in verification.stages:
-            yield from _methods(part_verification(part))
-    elif not (isinstance(verification, Semantic) and not verification.check_for):
-        yield type(verification)
+            yield from _parts(part_verification(part))
     else:
-        yield External  # only texts are looked for, and no model is asked
+        yield verification
+
+
+def _judged_or_failed(semantic: Semantic, subject: Subject, *, step: str) -> verification.SemanticAnswer:
+    """The built-in check; where no model judged it fails, as there is no promise of an agent to fall back on."""
+    from rulebook_ralph.checks.semantic import SemanticResult, check  # noqa: PLC0415 - only where it is asked for
+
+    return SemanticResult(check(semantic, subject, step=step).result)

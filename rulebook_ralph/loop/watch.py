@@ -1,6 +1,7 @@
 """Keeps the state folder as it is while code runs that is not Ralph's: agents, gates, checks, hooks."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.loop import leftovers
@@ -58,8 +59,13 @@ class Watch:
         if not restored:
             return told
         names = some([item.name for item in restored])
-        kept = leftovers.keep_aside(self._project, self._number, {item.name: item.other for item in restored})
-        self.held += [str(kept / item.name) for item in restored if item.name in _EDITED_BY_PEOPLE and item.other]
+        kept = leftovers.keep_aside(self._project, self._number, {})
+        for item in restored:
+            place = _place(kept, item)
+            leftovers.keep_aside(self._project, self._number, {place: item.other})
+            path = str(kept / place)
+            if item.name in _EDITED_BY_PEOPLE and item.other and path not in self.held:
+                self.held.append(path)
         self._notice(
             "warning",
             f"changed in .rulebook-ralph/ while the agent worked, and put back: {names} (the other version: {kept})",
@@ -69,3 +75,14 @@ class Watch:
     def put_back_meanwhile(self) -> None:
         """The same while the agent still works, which is told when it has ended."""
         self._untold = self.put_back()
+
+
+def _place(folder: Path, item: guard.Restored) -> str:
+    """A name in the folder under which no other version is kept: of two edits in one iteration neither is lost."""
+    above = [folder / parent for parent in Path(item.name).parents]
+    name = wanted = item.name.replace("/", "-") if any(path.is_file() for path in above) else item.name
+    number = 1
+    while (path := folder / name).exists() and not (path.is_file() and path.read_bytes() == item.other):
+        number += 1
+        name = f"{wanted}.{number}"
+    return name

@@ -11,7 +11,8 @@ from difflib import get_close_matches
 from math import isfinite
 from typing import Any, Literal
 
-from rulebook_ralph.core.criteria import STAGES, override_faults, read_criteria, task_in_one_form
+from rulebook_ralph.core.criteria import STAGES
+from rulebook_ralph.core.criteria_reading import override_faults, read_criteria, task_in_one_form
 from rulebook_ralph.core.model import Complexity, Json, Task
 from rulebook_ralph.core.problem import Fault, JsonPath, escaped
 from rulebook_ralph.core.refusal import fields_of, item_type

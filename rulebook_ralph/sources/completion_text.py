@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from io import StringIO
 from typing import Any
 
-from rulebook_ralph.core.criteria import STAGES, canonical, canonical_overrides
+from rulebook_ralph.core.criteria import STAGES
+from rulebook_ralph.core.criteria_reading import canonical, canonical_overrides
 from rulebook_ralph.core.model import Json, Task
 from rulebook_ralph.sources.completion_task import SPEC_ID, snake
 

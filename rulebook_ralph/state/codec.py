@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from rulebook_ralph.core.criteria import task_in_one_form
+from rulebook_ralph.core.criteria_reading import task_in_one_form
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import PRD_VERSION, Json, Prd, Task, Totals, Value
 from rulebook_ralph.core.prd_rules import problems_of

@@ -29,7 +29,9 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class StateGuard:
-    """Contents of the files at the top and of the templates, fingerprints of all, the history too."""
+    """Contents of the files at the top and of the templates, fingerprints of all, the history too; None where only the
+    content tells whether a file was changed.
+    """
 
     folder: StateFolder
     contents: dict[str, bytes]
@@ -46,10 +48,11 @@ class StateGuard:
         return (*filter(None, put_back), *map(self._put_away, strangers))
 
     def with_prd(self, content: bytes) -> "StateGuard":
-        """The same with a task list that Ralph itself has just written."""
+        """The same with a task list that Ralph itself has just written, while the agent could write as well: what
+        stands there is known by its content alone.
+        """
         name = self.folder.prd.name
-        seen = disk.fingerprint(self.folder.prd)
-        return replace(self, contents=self.contents | {name: content}, fingerprints=self.fingerprints | {name: seen})
+        return replace(self, contents=self.contents | {name: content}, fingerprints=self.fingerprints | {name: None})
 
     def _put_back(self, name: str, fetch: Callable[[str], bytes | None]) -> Restored | None:
         path = self.folder.path / name

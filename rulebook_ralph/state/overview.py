@@ -13,6 +13,7 @@ class TaskOverview(Value, frozen=True, kw_only=True):
     id: str
     title: str
     status: Status = "pending"
+    stage: str | None = None
     attempts: dict[str, int] = {}
     blocked_reason: str | None = None
     cost_usd: float = 0.0

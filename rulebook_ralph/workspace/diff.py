@@ -4,6 +4,7 @@ Both questions are asked from an empty folder with no index, so that a `.gitattr
 no text binary and name no driver. What is kept is bounded: a file with too much of a patch counts as binary.
 """
 
+import hashlib
 import os
 import re
 import shutil
@@ -11,12 +12,13 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Literal, cast
 
 from rulebook_ralph.core.diff import FileDiff, Line, Versions
 from rulebook_ralph.core.model import STATE_FOLDER
-from rulebook_ralph.errors import RalphError
+from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.workspace.git import OPTIONS, GitError
 from rulebook_ralph.workspace.repository import Repository
 
@@ -24,6 +26,9 @@ MOST_OF_A_FILE = 4 * 1024 * 1024
 """Bytes of one file's patch, or of one version of a file, that are kept."""
 MOST_OF_A_PATCH = 20 * 1024 * 1024
 """Bytes of patch that are kept of all files together."""
+
+_NULS, _FEW_NULS, _UNREADABLE = 0.01, 3, 0.1
+"""So much of a text may be NULs (a few in any case) and no UTF-8: a NUL in a program hides nothing of it."""
 
 _SETTINGS = (
     "core.quotePath=true",  # a name can then forge no line of the output
@@ -37,6 +42,8 @@ _ARGUMENTS = (
 )
 _BESIDES_STATE = ("--", f":(top,exclude,literal){STATE_FOLDER}")
 _BLOCK = 1024 * 1024
+_SHA256 = 64
+"""Digits of a name in repositories of the newer format."""
 _ENTRY = re.compile(rb':\d+ \d+ \w+ \w+ ([A-Z])\d*\t("(?:[^"\\]|\\.)*"|[^\t\n]*)(?:\t("(?:[^"\\]|\\.)*"|[^\t\n]*))?\n')
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
@@ -54,7 +61,24 @@ def read_diff(repository: Repository, before_tree: str, after_tree: str) -> tupl
     if before_tree == after_tree:
         return ()
     with _reading(repository, (*_ARGUMENTS, before_tree, after_tree, *_BESIDES_STATE)) as output:
-        return tuple(_read_files(output))
+        found = list(_read_files(output))
+    doubtful = [file for file, by_git in found if by_git and file.kind != "D"]
+    texts = read_versions(repository, before_tree, after_tree, doubtful) if doubtful else {}
+    return tuple(_as_text(file, texts[file.path]) if file.path in texts else file for file, _ in found)
+
+
+def _as_text(file: FileDiff, texts: Versions) -> FileDiff:
+    """A file that git took for binary, where it is a text with a few strange characters in it."""
+    if texts.after is None:
+        return file
+    before, after = (texts.before or "").split("\n"), texts.after.split("\n")
+    added, removed = (_lines_missing(a, b) for a, b in ((after, before), (before, after)))
+    return replace(file, added=added, removed=removed, binary=False)
+
+
+def _lines_missing(lines: Sequence[str], others: Sequence[str]) -> tuple[Line, ...]:
+    known = {*others, ""}
+    return tuple(Line(number, line) for number, line in enumerate(lines, start=1) if line not in known)
 
 
 def read_versions(
@@ -82,7 +106,8 @@ def read_versions(
 # The patch
 
 
-def _read_files(output: IO[bytes]) -> Iterator[FileDiff]:
+def _read_files(output: IO[bytes]) -> Iterator[tuple[FileDiff, bool]]:
+    """Each file, and whether it was git that called it binary."""
     entries: list[tuple[str, str, str | None]] = []
     line = output.readline()
     while entry := _ENTRY.fullmatch(line):
@@ -95,7 +120,7 @@ def _read_files(output: IO[bytes]) -> Iterator[FileDiff]:
         kind = cast("_Kind", letter if letter in "ADR" else "M")
         path = second or first
         old_path = None if kind == "A" else first
-        yield FileDiff(kind, path, old_path, () if binary else added, () if binary else removed, binary)
+        yield FileDiff(kind, path, old_path, () if binary else added, () if binary else removed, binary), patches.by_git
 
 
 class _Patches:
@@ -108,6 +133,8 @@ class _Patches:
         self._kept = 0
         self._line = b""
         self._size = 0
+        self.by_git = False
+        """Whether git called the last file binary."""
         self._advance()
 
     def next_file(self, parts: int) -> tuple[tuple[Line, ...], tuple[Line, ...], bool]:
@@ -115,6 +142,7 @@ class _Patches:
         added: list[Line] = []
         removed: list[Line] = []
         self._size = 0
+        self.by_git = False
         shown = [self._read_patch(added, removed) for _ in range(parts)]
         if not all(shown):
             return (), (), True
@@ -135,7 +163,8 @@ class _Patches:
             elif mark == b"@" and (hunk := _HUNK.match(self._line)):
                 old, new = int(hunk[1]), int(hunk[3])
             elif not (old or new):  # the header
-                shown = not self._line.startswith(b"Binary files ")
+                self.by_git = self._line.startswith(b"Binary files ")
+                shown = not self.by_git
             elif mark == b"+":
                 added.append(Line(new, _text(self._line[1:])))
                 new += 1
@@ -200,13 +229,32 @@ def _next_object(output: IO[bytes]) -> bytes | None:
     left = 1 if content is not None else size + 1  # a line feed ends it
     while left > 0 and (block := output.read(min(left, _BLOCK))):
         left -= len(block)
-    return content if head[1] == b"blob" else None
+    if head[1] != b"blob" or content is None:
+        return None
+    _verify(head[0].decode("ascii", "replace"), content)
+    return content
+
+
+def _verify(name: str, content: bytes) -> None:
+    """Git does not look whether an object is what its name says; an agent can write into them. Raises RalphError."""
+    digest = hashlib.new("sha256" if len(name) == _SHA256 else "sha1", usedforsecurity=False)
+    digest.update(b"blob %d\0" % len(content))
+    digest.update(content)
+    if digest.hexdigest() != name:
+        raise RalphError(
+            f"the object {name} of this repository is not what it was; look with: git fsck --full",
+            exit_code=ExitCode.UNEXPECTED,
+        )
 
 
 def _decoded(content: bytes | None) -> str | None:
-    if content is None or len(content) > MOST_OF_A_FILE or b"\0" in content:
+    if content is None or len(content) > MOST_OF_A_FILE:
         return None
-    return content.decode("utf-8", "replace")
+    text = content.decode("utf-8", "replace")
+    nuls, unreadable = text.count("\0"), text.count("\ufffd")
+    if nuls and (nuls > max(_FEW_NULS, _NULS * len(text)) or unreadable > _UNREADABLE * len(text)):
+        return None
+    return text
 
 
 @contextmanager

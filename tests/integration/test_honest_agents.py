@@ -129,7 +129,7 @@ def test_work_spread_over_attempts(project: Project) -> None:
         cat > "$BESIDE/prompt-$RALPH_ATTEMPT"
         case $RALPH_ATTEMPT in
             1) echo part1 > part1.txt; echo broken > app.txt; {PROMISE} ;;
-            2) test -f part1.txt; echo part2 > part2.txt; exit 3 ;;
+            2) test -f part1.txt; echo part2 > part2.txt ;;
             3) test -f part1.txt; test -f part2.txt; echo sound > app.txt; git rm -q -f docs/guide.md; {PROMISE} ;;
         esac
         """
@@ -139,7 +139,7 @@ def test_work_spread_over_attempts(project: Project) -> None:
     assert project.changed(project.task_commits()["one"]) == ["docs/guide.md", "part1.txt", "part2.txt"]
     assert [record.completion_status for record in project.records] == ["failed", "failed", "completed"]
     assert "gate 'tests' failed" in (project.beside / "prompt-2").read_text()
-    assert "exit code 3" in (project.beside / "prompt-3").read_text()
+    assert "gate 'tests' failed" in (project.beside / "prompt-3").read_text()
     assert project.task().attempts == {"coder": 3}
     assert sorted(project.snapshots()) == [1, 2, 3]
     assert project.status() == []
@@ -154,8 +154,8 @@ def test_rollback_gives_each_attempt_the_base(project: Project) -> None:
         test -f docs/guide.md
         grep -q sound app.txt
         case $RALPH_ATTEMPT in
-            1) echo part1 > part1.txt; rm -r docs; mkdir docs.new; echo x > docs.new/x; exit 1 ;;
-            2) rm app.txt; mkdir app.txt; echo x > app.txt/part; ln -s /tmp part1.txt; exit 1 ;;
+            1) echo part1 > part1.txt; rm -r docs; mkdir docs.new; echo x > docs.new/x ;;
+            2) rm app.txt; mkdir app.txt; echo x > app.txt/part; ln -s /tmp part1.txt ;;
             3) test ! -e docs.new; echo done > done.txt; {PROMISE} ;;
         esac
         """
@@ -164,7 +164,7 @@ def test_rollback_gives_each_attempt_the_base(project: Project) -> None:
     assert ran.code == 0, ran.out + ran.err
     first = project.records[0].verdict
     assert first is not None
-    assert first.reason == "the agent failed: exit code 1"
+    assert first.hook == "promise"
     assert project.changed(project.task_commits()["one"]) == ["done.txt"]
     assert project.status() == ["?? mine.txt"]
 

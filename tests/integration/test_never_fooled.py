@@ -319,7 +319,8 @@ def test_no_deceit_completes_a_task(project: Project, name: str) -> None:
     project.agent(deceit.script)
     ran = project.ralph("run")
     assert_not_fooled(project, before, ran, own_files=deceit.own_files)
-    (record,) = project.records
+    record, *again = project.records
+    assert len(again) == (2 if deceit.hook == "agent" else 0), "what an agent fails at is tried again"
     assert record.verdict is not None
     assert record.verdict.hook == deceit.hook
     assert [words for words in deceit.told if words not in record.feedback] == [], record.feedback
@@ -540,7 +541,7 @@ def test_a_flag_of_the_person_keeps_their_change_out(project: Project) -> None:
     project.git("update-index", "--skip-worktree", "docs/guide.md")
     project.write({"docs/guide.md": "my own version\n"})
     project.configure(attempts=2, git={"rollback": "reset"})
-    project.agent(f"test $RALPH_ATTEMPT = 2 || {{ {BREAK} exit 1; }}\n" + HONEST)
+    project.agent(f"test $RALPH_ATTEMPT = 2 || {{ {BREAK} exit 0; }}\n" + HONEST)
     assert project.ralph("run").code == 0
     assert project.changed(project.task_commits()["one"]) == ["work/one.txt"]
     assert (project.root / "docs" / "guide.md").read_text() == "my own version\n"

@@ -14,7 +14,7 @@ import pytest
 
 from tests.harness import HONEST, PROMISE, TESTS, Project, Ran, finish, make_project, picture, task, wait_for
 
-FAIL = 'echo "$RALPH_TASK $RALPH_ATTEMPT" >> tried.txt\necho "learned: the door is green"\nexit 1\n'
+FAIL = 'echo "$RALPH_TASK $RALPH_ATTEMPT" >> tried.txt\necho "learned: the door is green"\nexit 0\n'
 WAIT = 'touch "$BESIDE/started"\nsleep 30\n'
 
 
@@ -164,7 +164,7 @@ def test_max_iterations_then_resume(project: Project) -> None:
     assert project.git("show", "HEAD:tried.txt") == "one 1\none 2"
     prompt = (project.beside / "prompt").read_text()
     assert "the door is green" in prompt
-    assert "exit code 1" in prompt
+    assert "The promise IMPLEMENTATION_COMPLETE was not given" in prompt
 
 
 def test_the_last_allowed_iteration_counts(tmp_path: Path) -> None:

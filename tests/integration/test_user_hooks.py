@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 
 from rulebook_ralph import resources
 from rulebook_ralph.agents.claude_stream import ClaudeReader
+from rulebook_ralph.agents.local_time import local_clock
 from rulebook_ralph.agents.transcript import conclude
 from rulebook_ralph.cancellation import Cancellation
 from rulebook_ralph.checks.shell import Cancelled
@@ -178,7 +179,7 @@ def test_hooks_are_asked_in_the_order_of_their_priorities(house: House) -> None:
 
 
 def captured(scenario: str, **values: Any) -> Evidence:
-    reader = ClaudeReader(lambda _: None)
+    reader = ClaudeReader(lambda _: None, local_clock({}))
     reader.feed((CAPTURES / "claude-2.1.330" / f"{scenario}.out").read_bytes())
     result = conclude("claude", Ended(0), reader.close())
     diff = (FileDiff("M", "src/a.py", "src/a.py", added=(Line(1, "x"),)),)

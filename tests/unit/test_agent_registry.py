@@ -26,7 +26,7 @@ def test_an_unknown_type_names_the_known_and_the_nearest(kind: str, hint: str) -
         create(kind)
     assert raised.value.exit_code is ExitCode.INVALID
     assert "mine" in str(raised.value)
-    assert "claude, command, scripted" in str(raised.value)
+    assert f"known are {', '.join(registry.BUILT_IN)}" in str(raised.value)
     assert hint in str(raised.value)
     assert "\n" not in str(raised.value)
 

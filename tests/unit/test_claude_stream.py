@@ -3,6 +3,7 @@
 import csv
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from rulebook_ralph.core.evidence import AgentResult, Usage
 from rulebook_ralph.supervisor import Ended
 
 CAPTURES = Path(__file__).parent.parent / "data" / "captures"
+NOW = datetime(2026, 11, 21, 20, 19, tzinfo=UTC)
 DONE = "The file is written.\n<promise>DONE</promise>"
 TWO_TURNS = Usage(input_tokens=2000, output_tokens=68, cache_read_tokens=400)
 ONE_TURN = Usage(input_tokens=1000, output_tokens=34, cache_read_tokens=200)
@@ -26,7 +28,7 @@ STARTED_TURN = Usage(input_tokens=1000, output_tokens=1, cache_read_tokens=200)
 
 def read(stream: bytes, activities: list[AgentActivity] | None = None) -> Transcript:
     seen = [] if activities is None else activities
-    reader = ClaudeReader(seen.append)
+    reader = ClaudeReader(seen.append, lambda: NOW)
     for start in range(0, len(stream), 1000):
         reader.feed(stream[start : start + 1000])
     return reader.close()
@@ -219,6 +221,13 @@ def test_a_stated_epoch_is_the_reset() -> None:
     got = concluded(lines(result(is_error=True, result="Claude AI usage limit reached|1795295943")), 1)
     assert got.fault
     assert (got.fault.kind, got.fault.resets_at) == ("usage-limit", "2026-11-21T21:19:03Z")
+
+
+def test_a_stated_clock_time_is_the_reset() -> None:
+    said = "You've hit your 5-hour limit · resets 9:19pm (UTC)"
+    got = concluded(lines(result(is_error=True, api_error_status=429, result=said)), 1)
+    assert got.fault
+    assert (got.fault.kind, got.fault.resets_at) == ("usage-limit", "2026-11-21T21:19:00Z")
 
 
 LIMIT = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": 1795295943}}

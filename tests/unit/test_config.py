@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rulebook_ralph import config
-from rulebook_ralph.core.settings import Config, Executor, Hook, Role, VerificationStep
+from rulebook_ralph.core.settings import Config, Executor, Hook, Price, Role, VerificationStep
 from rulebook_ralph.core.struct_reading import seconds
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.plain_yaml import NotReadableError, read_yaml
@@ -132,7 +132,7 @@ BAD_FILES = {
     "limits:\n  maxCostUsd: cheap\n": ":2: limits.maxCostUsd: expected a number or null, got a string",
     "limits:\n  max_cost: 3\n": ":2: limits.max_cost: unknown key; did you mean `maxCostUsd`?",
     "limit: {}\n": ":1: limit: unknown key; did you mean `limits`?",
-    "zzz: 1\n": ":1: zzz: unknown key; known: tools, defaults, rules, verification, stages, stopCriteria, hooks, protect, integrity, judge, ralph, limits, git",
+    "zzz: 1\n": ":1: zzz: unknown key; known: tools, defaults, rules, verification, stages, stopCriteria, hooks, protect, integrity, judge, ralph, limits, prices, git",
     "verification:\n  steps:\n    - name: a\n      comand: make\n": ":4: verification.steps[0].comand: unknown key; did you mean `command`?",
     "verification:\n  steps:\n    - command: make\n": ":3: verification.steps[0]: `name` is missing",
     "verification:\n  steps: make\n": ":2: verification.steps: expected a list, got a string",
@@ -333,6 +333,48 @@ def test_the_commented_items_of_lists_can_be_used_too(root: Path) -> None:
     assert found.tools.executors == (Executor(id="my-agent", type="command", command="my-agent"),)
     assert found.verification.steps == (VerificationStep(name="tests", command="make test", kind="test"),)
     assert found.hooks == (Hook(name="changelog", command="make changelog-check"),)
+
+
+def test_the_commented_price_can_be_used_too(root: Path) -> None:
+    text = _COMMENTED_KEY.sub(r"\1\2", config.commented_config(()))
+    before, _, rest = text.partition("\nprices: {}\n")
+    before, _, example = before.rpartition("# An item, with all its keys:\n")
+    found = _load(root, f"{before}\nprices:\n{_COMMENTED_ITEM.sub('    ', example)}\n{rest}")
+    assert found.prices == {"gpt-5.5": Price(input=1.25, output=10, cached_input=0.125)}
+
+
+def test_prices_are_merged_by_model_and_say_where_each_is_from(root: Path) -> None:
+    loaded = _loaded(
+        root,
+        "prices:\n  gpt-5.5: {input: 1.5, output: 10}\n  my_model: {input: 0, output: 0, cached_input: 0}\n",
+        user="prices:\n  gpt-5.5: {input: 1, output: 8, cachedInput: 0.1}\n  other: {input: 1, output: 1}\n",
+        environment={"RALPH_PRICES": "{mine: {input: 2, output: 3}}"},
+    )
+    assert loaded.config.prices == {
+        "gpt-5.5": Price(input=1.5, output=10, cached_input=0.1),
+        "other": Price(input=1, output=1),
+        "my_model": Price(input=0, output=0, cached_input=0),
+        "mine": Price(input=2, output=3),
+    }
+    of_the_model = {key: origin for key, origin in loaded.origins.items() if "gpt-5.5" in key}
+    assert min(of_the_model.values()) == f"{PROJECT}:2"
+    assert "built-in" not in of_the_model.values()
+
+
+@pytest.mark.parametrize(
+    ("prices", "said"),
+    [
+        ("3", "prices: expected keys and values, got a number"),
+        ("[a]", "prices: expected keys and values, got a list"),
+        ("{m: 3}", "prices.m: expected keys and values, got a number"),
+        ("{m: {input: 1}}", "prices.m: `output` is missing"),
+        ("{m: {input: -1, output: 1}}", "prices.m.input: expected a number >= 0"),
+        ("{m: {input: 1, output: .inf}}", "prices.m.output: expected a finite number"),
+        ("{m: {input: 1, output: 1, cached: 1}}", "prices.m.cached: unknown key; did you mean `cachedInput`?"),
+    ],
+)
+def test_bad_prices_are_refused(root: Path, prices: str, said: str) -> None:
+    assert said in _refusal(root, f"prices: {prices}\n")
 
 
 def test_settings_in_settings(root: Path) -> None:

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rulebook_ralph.core.criteria import (
-    DEEPEST_NESTING,
     STAGES,
     Criteria,
     External,
@@ -17,6 +16,9 @@ from rulebook_ralph.core.criteria import (
     Semantic,
     StringMatch,
     Verification,
+)
+from rulebook_ralph.core.criteria_reading import (
+    DEEPEST_NESTING,
     canonical,
     canonical_overrides,
     completion_faults,
@@ -25,7 +27,7 @@ from rulebook_ralph.core.criteria import (
     read_criteria,
 )
 from rulebook_ralph.core.model import Prd, Stage, Task
-from rulebook_ralph.core.pattern import problem_with_pattern
+from rulebook_ralph.core.patterns import problem_with_pattern
 from rulebook_ralph.core.prd_rules import problems_of
 from rulebook_ralph.core.problem import Fault, json_path
 from rulebook_ralph.core.requirements import tasks_without_criteria

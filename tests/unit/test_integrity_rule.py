@@ -188,12 +188,12 @@ def test_files_are_read_only_where_they_could_count() -> None:
 
     def versions(files: Sequence[FileDiff]) -> dict[str, Versions]:
         asked.extend(file.path for file in files)
-        return {file.path: Versions("", "") for file in files}
+        return {file.path: Versions(before[file.path], None) for file in files}
 
     before = {"src/a.py": "a\n", "README.md": "a\n", "tests/test_a.py": TEST}
     after = {"src/a.py": "b\n", "README.md": "b\n", "tests/test_b.py": TEST}
     assert Integrity().run(changed(before, after, versions=versions, steps=(PYTEST,))) == SKIP
-    assert asked == []
+    assert set(asked) == {"tests/test_a.py"}
 
 
 # Fewer tests
@@ -216,10 +216,14 @@ def test_fewer_tests_than_on_the_base_are_told() -> None:
     assert "ran 0 tests" in counted(5, 0, *CODE)
 
 
-def test_as_many_or_unknown_or_switched_off_is_not_told() -> None:
+def test_a_gate_that_tells_no_more_what_it_ran_is_not_believed() -> None:
+    assert "no longer tells how many tests it ran (5 on the base)" in counted(5, None, *CODE)
+    assert counted(0, None, *CODE) == ""
+
+
+def test_as_many_or_switched_off_is_not_told() -> None:
     assert counted(5, 5, *CODE) == ""
     assert counted(5, 6, *CODE) == ""
-    assert counted(5, None, *CODE) == ""
     assert counted(5, 3, *CODE, integrity=Settings(enabled=False)) == ""
 
 

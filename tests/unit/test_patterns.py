@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rulebook_ralph.core.pattern import problem_with_pattern
-from rulebook_ralph.core.patterns import HEAD, TAIL, Search, search
+from rulebook_ralph.core.patterns import HEAD, TAIL, Search, problem_with_pattern, search
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry
 
 from rulebook_ralph import resources
-from rulebook_ralph.core import criteria, evidence, model, settings
+from rulebook_ralph.core import criteria, criteria_reading, evidence, model, settings
 from rulebook_ralph.core.problem import Fault
 from rulebook_ralph.core.refusal import choices, fields_of, item_type, struct_in
 from rulebook_ralph.core.struct_reading import read_struct, seconds
@@ -56,8 +56,8 @@ DESCRIBED: dict[str, tuple[str, type[msgspec.Struct]]] = {
     "config": ("config", settings.Config),
     "prd/task": ("prd", model.Task),
     "prd/totals": ("prd", model.Totals),
-    "prd/completion": ("prd", criteria._Stages),
-    "prd/criteria": ("prd", criteria._Written),
+    "prd/completion": ("prd", criteria_reading.WrittenStages),
+    "prd/criteria": ("prd", criteria_reading.WrittenCriteria),
     "prd/stringMatch": ("prd", criteria.StringMatch),
     "prd/external": ("prd", criteria.External),
     "prd/semantic": ("prd", criteria.Semantic),
@@ -86,6 +86,7 @@ DESCRIBED: dict[str, tuple[str, type[msgspec.Struct]]] = {
     "config/role": ("config", settings.Role),
     "config/limits": ("config", settings.Limits),
     "config/git": ("config", settings.Git),
+    "config/price": ("config", settings.Price),
 }
 
 
@@ -164,18 +165,22 @@ def test_schema_and_struct_have_the_same_types_and_choices(name: str) -> None:
 
 def _accepts(struct: type[msgspec.Struct], field: msgspec.structs.FieldInfo, sample: Any) -> bool:
     """Whether a reader of Ralph takes the sample as the value of the field."""
-    if struct is criteria._Stages:
-        return not [*criteria.completion_faults({field.encode_name: sample}, ())]
+    if struct is criteria_reading.WrittenStages:
+        return not [*criteria_reading.completion_faults({field.encode_name: sample}, ())]
     if issubclass(struct, settings.Settings):
         faults: list[Fault] = []
         written = {field.encode_name: sample}
-        read_struct(criteria._with_lists(written) if struct is criteria.Semantic else written, struct, (), faults)
+        read_struct(
+            criteria_reading.with_lists(written) if struct is criteria.Semantic else written, struct, (), faults
+        )
         return not any(fault.path[:1] == (field.encode_name,) for fault in faults)
     try:
         value = msgspec.convert(sample, field.type)
     except msgspec.ValidationError:
         return False
-    reader = {"completion": criteria.completion_faults, "overrides": criteria.override_faults}.get(field.name)
+    reader = {"completion": criteria_reading.completion_faults, "overrides": criteria_reading.override_faults}.get(
+        field.name
+    )
     return reader is None or not [*reader(value, ())]
 
 

@@ -261,7 +261,6 @@ USELESS: dict[str, Ask] = {
     "no criteria": lambda question: without(question, left_out=9),
     "a criterion twice": twice,
     "an unknown criterion": unknown,
-    "another nonce": lambda question: honest(question).replace(nonce_of(question), "0" * 32),
     "an unknown verdict": lambda question: honest(question).replace('"met"', '"VERIFIED"'),
     "an unknown key": lambda question: honest(question).replace('"nonce"', '"passed": true, "nonce"'),
     "a line that is no number": lambda question: honest(question).replace('"line": 1', '"line": "1"'),
@@ -277,6 +276,16 @@ def test_a_useless_answer_is_asked_again_once_and_then_the_model_failed(useless:
     found = judged(work(GREETING, ask=scripted(useless, useless, honest)))
     assert not found.result.passed
     assert found.model_failed
+
+
+def test_an_answer_to_another_question_is_not_believed_and_no_fault_of_the_model() -> None:
+    def foreign(question: Question) -> str:
+        return honest(question).replace(nonce_of(question), "0" * 32)
+
+    assert judged(work(GREETING, ask=scripted(foreign, honest))).result.passed
+    found = judged(work(GREETING, ask=scripted(foreign, foreign, honest)))
+    assert (found.result.passed, found.model_failed) == (False, "")
+    assert "nonce" in found.result.reason
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from rulebook_ralph.agents.claude_stream import ClaudeReader
+from rulebook_ralph.agents.local_time import local_clock
 from rulebook_ralph.agents.transcript import conclude
 from rulebook_ralph.core import parser
 from rulebook_ralph.core.evidence import AgentResult, CheckResult, ParsedIteration, ToolResult, Verdict
@@ -127,7 +128,7 @@ def test_what_the_failed_tool_printed_is_fed_back_in_part() -> None:
 
 
 def from_capture(version: str, scenario: str) -> tuple[AgentResult, ParsedIteration]:
-    reader = ClaudeReader(lambda _: None)
+    reader = ClaudeReader(lambda _: None, local_clock({}))
     reader.feed((CAPTURES / f"claude-{version}" / f"{scenario}.out").read_bytes())
     result = conclude("claude", Ended(0), reader.close())
     return result, parser.parse(result)

@@ -17,7 +17,8 @@ from rulebook_ralph.checks.multi_stage import Checked
 from rulebook_ralph.checks.shell import Cancelled, Execution, ResultCache, Search
 from rulebook_ralph.checks.subject import Subject
 from rulebook_ralph.checks.verification import verify
-from rulebook_ralph.core.criteria import Criteria, External, MultiStage, Part, Semantic, Verification, read_criteria
+from rulebook_ralph.core.criteria import Criteria, External, MultiStage, Part, Semantic, Verification
+from rulebook_ralph.core.criteria_reading import read_criteria
 from rulebook_ralph.core.evidence import CheckResult, Finding, Verified
 
 

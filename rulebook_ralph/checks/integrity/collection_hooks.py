@@ -22,8 +22,22 @@ _BY_ITSELF = ("sitecustomize.py", "usercustomize.py")
 
 
 def collection_files(diff: Sequence[FileDiff]) -> list[FileDiff]:
-    """The changed files that are to be looked at."""
-    return [file for file in diff if _base(file.path) == "conftest.py" or _base(file.old_path or "") == "conftest.py"]
+    """The changed files that are to be looked at: each conftest.py, and where a plugin may have been written."""
+    return [file for file in diff if _is_conftest(file) or _may_be_plugin(file, diff)]
+
+
+def _is_conftest(file: FileDiff) -> bool:
+    return "conftest.py" in (_base(file.path), _base(file.old_path or ""))
+
+
+def _may_be_plugin(file: FileDiff, diff: Sequence[FileDiff]) -> bool:
+    """Whether a module got hooks of pytest; in a file of tests they count where a conftest.py speaks of it."""
+    if not file.path.endswith(".py") or not any("def pytest_" in line.text for line in file.added):
+        return False
+    stem = _base(file.path).removesuffix(".py")
+    return language_of(file.path) is None or any(
+        stem in line.text for other in diff if _is_conftest(other) for line in other.added
+    )
 
 
 def collection_hooks(
@@ -40,11 +54,13 @@ def collection_hooks(
         if texts is None or excused(file.path) or (file.old_path is not None and excused(file.old_path)):
             continue
         before, after = _hooks(texts.before), _hooks(texts.after)
+        if not _is_conftest(file) and before:
+            continue  # a plugin that was there is the program itself
         for name, text in after.items():
             if before.get(name) != text:
                 done = "changed" if name in before else "added"
                 yield Objection(file.path, _line_of(file, name), f"`{name}` was {done}; it decides which tests count")
-        if file.kind != "A" or not _is_for_new_tests(file, diff):
+        if _is_conftest(file) and (file.kind != "A" or not _is_for_new_tests(file, diff)):
             yield from _skips(file, " ".join(after.values()))
 
 

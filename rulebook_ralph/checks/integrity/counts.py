@@ -37,6 +37,12 @@ _TAP = re.compile(r"(?:not )?ok \d+\b(.*)")
 _BUN = re.compile(r"(\d+) (pass|fail)")
 
 
+_FAILED = re.compile(
+    r"(?<![\d.])[1-9]\d* (?:failed|failing|failures?|errors?|fail)\b|(?<!expected )(?:failures|errors)=[1-9]|"
+    r"(?:Failures|Errors|Failed):\s+[1-9]|[1-9]\d* tests failed|[#ℹ] fail [1-9]"  # noqa: RUF001 - node's own sign
+)
+
+
 class _Tally:
     """What the lines said so far: the last summary, and sums where a runner prints many or none."""
 
@@ -46,12 +52,15 @@ class _Tally:
         self.has_go = self.has_cargo = self.has_tap = False
         self.is_open = ""
         """The kind of summary that goes on in the next line."""
+        self.summary = ""
+        """The text of the last summary."""
 
     def read(self, line: str) -> None:
         opened, self.is_open = self.is_open, ""
         for pattern, meaning in _SUMMARIES:
             if found := pattern.fullmatch(line):
                 self.last = meaning(found)
+                self.summary = line
                 return
         if not self._read_long(line, opened):
             self.is_open = opened
@@ -59,15 +68,19 @@ class _Tally:
     def _read_long(self, line: str, opened: str) -> bool:
         """Summaries of several lines, and runners that only list their tests."""
         if found := _UNITTEST.fullmatch(line):
+            self.summary = ""
             self.last, self.is_open = int(found[1]), "unittest"
         elif opened == "unittest" and (found := _UNITTEST_END.fullmatch(line)):
+            self.summary = line
             skipped = re.search(r"skipped=(\d+)", found[1] or "")
             self.last = (self.last or 0) - (int(skipped[1]) if skipped else 0)
         elif found := _MOCHA.fullmatch(line) or _BUN.fullmatch(line):
             kind = "mocha" if found[2].endswith("ing") else "bun"
             self.last = int(found[1]) + ((self.last or 0) if opened == kind else 0)
+            self.summary = f"{self.summary} {line}" if opened == kind else line
             self.is_open = kind
         elif found := _TAP_TOTAL.fullmatch(line):
+            self.summary = line if found[1] == "tests" else f"{self.summary} {line}"
             if found[1] == "tests":
                 self.last = int(found[2])
             elif found[1].startswith(("skip", "todo", "cancel")) and opened == "tap" and self.last is not None:
@@ -87,15 +100,17 @@ class _Tally:
         return True
 
 
+def tells_of_failures(output: str) -> bool:
+    """Whether the last summary of a test runner tells that tests failed."""
+    return _FAILED.search(_tally(output).summary) is not None
+
+
 def tests_run(output: str) -> int | None:
     """The number of tests that were really run (passed or failed, not skipped); None where the output does not tell.
 
     Of several summaries the last one counts, save where a runner prints one for each of its programs.
     """
-    tally = _Tally()
-    for line in _COLOUR.sub("", output).splitlines():
-        if stripped := line.strip():
-            tally.read(stripped)
+    tally = _tally(output)
     if tally.last is not None:
         return tally.last
     if _LEFT_OUT.search(output):
@@ -105,6 +120,14 @@ def tests_run(output: str) -> int | None:
     if tally.has_go:
         return tally.go
     return tally.tap if tally.has_tap else None
+
+
+def _tally(output: str) -> _Tally:
+    tally = _Tally()
+    for line in _COLOUR.sub("", output).splitlines():
+        if stripped := line.strip():
+            tally.read(stripped)
+    return tally
 
 
 def _sum_of_ran(found: re.Match[str]) -> int:

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rulebook_ralph.checks.integrity.collection_hooks import collection_files, collection_hooks
+from rulebook_ralph.checks.integrity.framework_patches import framework_patches
 from rulebook_ralph.checks.integrity.gate_changes import defining_files, gate_changes, stand_ins, started_scripts
 from rulebook_ralph.checks.integrity.gate_commands import read_gates
 from rulebook_ralph.checks.integrity.globs import Globs
+from rulebook_ralph.checks.integrity.indirect_scripts import indirect_scripts
 from rulebook_ralph.checks.integrity.lost_tests import (
     Removals,
     deleted_other_tests,
@@ -17,6 +19,8 @@ from rulebook_ralph.checks.integrity.lost_tests import (
 )
 from rulebook_ralph.checks.integrity.mentions import Mentions
 from rulebook_ralph.checks.integrity.objection import Objection
+from rulebook_ralph.checks.integrity.shadowed_modules import shadowed_modules
+from rulebook_ralph.checks.integrity.shared_checks import emptied_checks, shared_files
 from rulebook_ralph.checks.integrity.skipped_tests import skipped_groups, skipped_tests
 from rulebook_ralph.checks.integrity.suites import Pairing, Suite, is_test_file, pair, read_suites
 from rulebook_ralph.core.diff import FileDiff, Versions
@@ -63,9 +67,10 @@ class Inspection:
     def _read(self) -> Mapping[str, Versions]:
         """The texts of all files that are looked at: git is asked once."""
         tests = [file for file in self.diff if is_test_file(file.path) or is_test_file(file.old_path)]
-        wanted = [file for file in tests if file.kind in ("M", "R") or file.binary]
+        wanted = [file for file in tests if file.kind != "A" or file.binary]
         wanted += [file for file in defining_files(self.diff) if file.kind != "A" or file.binary]
         wanted += [file for file in collection_files(self.diff) if file.kind in ("M", "R")]
+        wanted += shared_files(self.diff)
         found = dict(self.versions(list({file.path: file for file in wanted}.values()))) if wanted else {}
         for file in self.diff:
             if file.kind == "A" and not file.binary and file.path not in found:
@@ -88,6 +93,7 @@ class Inspection:
             yield from hidden_tests(self.suites, self.excuses)
             yield from skipped_tests(self.pairing, self.excuses)
             yield from skipped_groups(self.diff, self.suites, self.excuses)
+        yield from emptied_checks(self.diff, self._read, self.excuses)
         yield from deleted_other_tests(self.diff, self.removals, self.excuses)
 
     def of_gates(self) -> Iterator[Objection]:
@@ -99,9 +105,19 @@ class Inspection:
         yield from told
         paths = {objection.path for objection in told}
         yield from (found for found in started_scripts(self.diff, gates, self.excuses) if found.path not in paths)
+        yield from indirect_scripts(self.diff, gates, self._at_base, self.excuses)
         yield from stand_ins(self.diff, green, self.excuses)
-        if collection_files(self.diff) or any("customize.py" in file.path for file in self.diff):
-            yield from collection_hooks(self.diff, self._read, self.excuses)
+        yield from shadowed_modules(self.diff, green, self.excuses)
+        yield from framework_patches(self.diff, self.excuses)
+        yield from collection_hooks(self.diff, self._read, self.excuses)
+
+    def _at_base(self, path: str) -> str | None:
+        """A file's text at the base, changed or not."""
+        if path.startswith(("/", "..", "~", "-")):
+            return None
+        file = next((file for file in self.diff if path == file.old_path), FileDiff("D", path, path))
+        found = self.versions([file]).get(file.path)
+        return found.before if found else None
 
     def _excuses_change(self, file: FileDiff) -> bool:
         """A renamed file is excused where its old name is; that a new one was made of it says nothing of the old."""

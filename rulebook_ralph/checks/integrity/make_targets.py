@@ -43,6 +43,13 @@ def changed_targets(before: str, after: str, wanted: frozenset[str]) -> Iterator
         yield "what holds for all targets was changed", ""
 
 
+def recipes(text: str, wanted: frozenset[str]) -> Iterator[str]:
+    """The lines of the targets that are reached from those; what they need is among them."""
+    file = _read(text)
+    for name in _reached(file, wanted):
+        yield from file.rules[name].split("\n")
+
+
 def _reached(file: _File, wanted: frozenset[str]) -> set[str]:
     """Targets with those that they need or call."""
     reached: set[str] = set()

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 _CALL = re.compile(r"\b(?:npm|pnpm|yarn|bun)\b(?:\s+(?:run|run-script|-\S+))*\s+([\w:./-]+)")
 _MANY = re.compile(r"\b(?:npm-run-all2?|run-s|run-p|concurrently|turbo(?:\s+run)?|wireit|nx)\b([^&|;]*)")
@@ -24,6 +24,12 @@ def changed_scripts(before: str, after: str, wanted: frozenset[str], *, all_coun
     for name in sorted(reached | around):
         if old.get(name) != new.get(name):
             yield name
+
+
+def commands_of(text: str, wanted: Iterable[str]) -> list[str]:
+    """The commands of the scripts that are reached from those."""
+    scripts = _scripts(text)
+    return [scripts[name] for name in _reached(scripts, set(wanted))]
 
 
 def _reached(scripts: Mapping[str, str], wanted: set[str]) -> set[str]:

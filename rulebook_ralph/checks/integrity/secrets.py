@@ -20,6 +20,9 @@ _KEY_LINE = re.compile(r"^[\s\"'+\\n]*[A-Za-z0-9+/=]{32,}")
 def secrets_in(diff: Iterable[FileDiff], has_secret: Callable[[str], bool]) -> Iterator[Objection]:
     """One objection for each file that was given one. `has_secret` says whether a line holds one."""
     for file in diff:
+        if file.kind in ("A", "R") and has_secret(file.path) and not is_example(file.path, has_secret):
+            folder = file.path.rpartition("/")[0] or "."
+            yield Objection(folder, None, "a file whose name looks like a secret (a key or token) was added")
         whole = "\n".join(line.text for line in file.added)
         if "PRIVATE KEY" not in whole and not has_secret(whole):
             continue

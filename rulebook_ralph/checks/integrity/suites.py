@@ -4,7 +4,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rulebook_ralph.checks.integrity.extraction import Case, cases, gained_tokens
+from rulebook_ralph.checks.integrity.extraction import Case, cases, gained_tokens, is_comment
 from rulebook_ralph.checks.integrity.languages import is_other_test, language_of
 from rulebook_ralph.core.diff import FileDiff, Versions
 
@@ -49,7 +49,7 @@ def read_suites(
 ) -> tuple[Suite, ...]:
     """The changed test files. Only files of which something was changed are read."""
     files = [file for file in diff if language_of(file.path) is not None or language_of(file.old_path) is not None]
-    wanted = [file for file in files if file.kind in ("M", "R") or file.binary]
+    wanted = [file for file in files if file.kind != "A" or file.binary]
     texts = versions(wanted) if wanted else {}
     return tuple(_suite(file, texts.get(file.path) or _whole(file)) for file in files)
 
@@ -156,6 +156,13 @@ def _gained_lines(pairs: Iterable[tuple[Case, Case]]) -> Iterator[str]:
             yield from (line for line in new.text.split("\n") if line not in had)
 
 
+def _added_code(suites: Iterable[Suite]) -> Iterator[str]:
+    """The lines that were added, comments aside."""
+    for suite in suites:
+        language = language_of(suite.file.path)
+        yield from (line.text for line in suite.file.added if language is None or not is_comment(line.text, language))
+
+
 def _absorbed(state: _Pairing, suites: Sequence[Suite]) -> tuple[list[Case], int]:
     """What is still missing, without tests that said nothing and those that became part of others."""
     missing = [case for case in state.old if case.tokens]
@@ -163,7 +170,7 @@ def _absorbed(state: _Pairing, suites: Sequence[Suite]) -> tuple[list[Case], int
         return [], 0
     names = {case.name for case in missing}
     hosts = [case for suite in suites for case in suite.new_cases if case.is_many and case.assertions]
-    gained = gained_tokens([*(line.text for suite in suites for line in suite.file.added), *_gained_lines(state.pairs)])
+    gained = gained_tokens([*_added_code(suites), *_gained_lines(state.pairs)])
     lost = []
     for case in missing[:_MOST_COMPARED]:
         if any(_alike(case, host) >= _ALIKE for host in hosts[:200]):

@@ -1,11 +1,11 @@
 """What an attempt must be at all before its work is judged: the agent's own end, a blocked marker, a change."""
 
 from rulebook_ralph.core.evidence import SKIP, Verdict
+from rulebook_ralph.core.faults import CANNOT_HEAL, NOT_COUNTED
 from rulebook_ralph.core.patterns import search
 from rulebook_ralph.core.printable import capital, clipped
 from rulebook_ralph.loop.evidence import Evidence
 
-_CANNOT_HEAL = {"authentication", "billing", "not-installed"}
 _LIMITED = {"usage-limit"}
 
 
@@ -22,7 +22,7 @@ class AgentEnd:
         if result.killed_by == "interrupted":
             return Verdict(action="stop", reason="interrupted", stop_reason="interrupted", counts=False)
         fault = result.fault
-        if fault is not None and fault.kind in _CANNOT_HEAL:
+        if fault is not None and fault.kind in CANNOT_HEAL:
             reason = f"the agent cannot work ({fault.kind}): {fault.message}"
             return Verdict(action="stop", reason=reason, stop_reason="error", counts=False)
         if fault is not None and fault.kind in _LIMITED:
@@ -41,7 +41,8 @@ class AgentEnd:
         else:
             reason = fault.message if fault else f"the agent ended with exit code {result.exit_code}"
             reason = f"the agent failed: {reason}"
-        return Verdict(action="continue", reason=reason, feedback=f"{capital(reason)}")
+        counts = fault is None or fault.kind not in NOT_COUNTED
+        return Verdict(action="continue", reason=reason, feedback=f"{capital(reason)}", counts=counts)
 
 
 class Blocked:

@@ -27,6 +27,7 @@ def hook_input(evidence: Evidence, *, root: Path, gates: Gates | None = None) ->
         "acceptanceCriteria": list(evidence.task.acceptance_criteria),
         "stage": evidence.stage,
         "attempt": evidence.attempt,
+        "iterationNumber": evidence.iteration,
         "agent": result.agent,
         "agentStatus": result.status,
         "promise": evidence.promise,
@@ -50,6 +51,7 @@ def hook_input(evidence: Evidence, *, root: Path, gates: Gates | None = None) ->
         "gates": None if gates is None else [_gate(each) for each in gates.results],
         "usage": whole(result.usage),
         "costUsd": result.cost_usd,
+        "durationMs": result.duration_ms,
     }
 
 

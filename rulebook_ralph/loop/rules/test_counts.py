@@ -1,13 +1,18 @@
 """A gate that runs fewer tests than it did on the base proves less than it did."""
 
-from rulebook_ralph.checks.integrity.counts import tests_run
-from rulebook_ralph.core.evidence import SKIP, Verdict
+from collections.abc import Sequence
+
+from rulebook_ralph.checks.integrity.counts import tells_of_failures, tests_run
+from rulebook_ralph.core.evidence import SKIP, CheckResult, Verdict, feedback_excerpt
+from rulebook_ralph.core.printable import capital
 from rulebook_ralph.loop.evidence import Evidence
 from rulebook_ralph.loop.rules.integrity import inspection_of
 
 
 class TestCounts:
-    """No gate that ran tests on the base runs fewer now, unless tests that were rightly removed explain it."""
+    """No gate that ran tests on the base runs fewer now, unless tests that were rightly removed explain it; nor does
+    one pass that tells of tests that failed, or no longer tells of any: the program under test may have ended it.
+    """
 
     __test__ = False  # for pytest: the name says otherwise
     name, priority = "test-counts", 52
@@ -16,25 +21,54 @@ class TestCounts:
         return evidence.integrity.enabled and bool(evidence.tests_on_base) and bool(evidence.changes)
 
     def run(self, evidence: Evidence) -> Verdict:
-        fewer = [
-            (result.step, count, before)
+        passed = [
+            result
             for result in evidence.run_gates().results
-            if (before := evidence.tests_on_base.get(result.step)) is not None
-            and (result.kind == "test" and result.passed)
-            and (count := tests_run(result.output)) is not None
-            and count < before
+            if result.passed and result.kind == "test" and result.step in evidence.tests_on_base
         ]
-        if not fewer:
-            return SKIP
-        explained = inspection_of(evidence).explained_losses()
-        held = [] if explained is None else [seen for seen in fewer if seen[2] - seen[1] > explained]
-        if not held:
-            return SKIP
-        seen = "; ".join(f"the gate '{step}' ran {count} tests, {before} on the base" for step, count, before in held)
-        return Verdict(
-            action="continue",
-            reason=f"fewer tests ran than on the base: {seen}",
-            feedback=f"Fewer tests ran than before you began: {seen}. Find out which tests are no longer found or run "
-            "(removed cases, renamed files, moved folders, skips) and bring them back. Where the task means them to "
-            "go, a person can name their file in the task, or in integrity.allow of .rulebook-ralph/config.yaml.",
-        )
+        return _not_believed(evidence, passed) or _fewer(evidence, passed) or SKIP
+
+
+def _not_believed(evidence: Evidence, passed: Sequence[CheckResult]) -> Verdict | None:
+    """A gate that passed though its own output says otherwise."""
+    for result in passed:
+        before = evidence.tests_on_base[result.step]
+        if tells_of_failures(result.output):
+            reason = f"the gate '{result.step}' ended with success, but its output tells of tests that failed"
+        elif before and tests_run(result.output) is None and _explained(evidence) is not None:
+            reason = (
+                f"the gate '{result.step}' no longer tells how many tests it ran ({before} on the base): "
+                "they may not have come to their end"
+            )
+        else:
+            continue
+        advice = "See that no code under test ends the process or changes its exit code, and that every test passes."
+        output = feedback_excerpt(result.output)
+        return Verdict(action="continue", reason=reason, feedback=f"{capital(reason)}. {advice}\nOutput:\n{output}")
+    return None
+
+
+def _fewer(evidence: Evidence, passed: Sequence[CheckResult]) -> Verdict | None:
+    fewer = [
+        (result.step, count, before)
+        for result in passed
+        if (count := tests_run(result.output)) is not None and count < (before := evidence.tests_on_base[result.step])
+    ]
+    if not fewer:
+        return None
+    explained = _explained(evidence)
+    held = [] if explained is None else [seen for seen in fewer if seen[2] - seen[1] > explained]
+    if not held:
+        return None
+    seen = "; ".join(f"the gate '{step}' ran {count} tests, {before} on the base" for step, count, before in held)
+    return Verdict(
+        action="continue",
+        reason=f"fewer tests ran than on the base: {seen}",
+        feedback=f"Fewer tests ran than before you began: {seen}. Find out which tests are no longer found or run "
+        "(removed cases, renamed files, moved folders, skips) and bring them back. Where the task means them to "
+        "go, a person can name their file in the task, or in integrity.allow of .rulebook-ralph/config.yaml.",
+    )
+
+
+def _explained(evidence: Evidence) -> int | None:
+    return inspection_of(evidence).explained_losses()

@@ -1,0 +1,75 @@
+"""aider (`aider --message-file`), a plain-text agent without a protocol: its text decides, not its exit code."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from rulebook_ralph.agents.agent import AgentSettings, Assignment, Probe
+from rulebook_ralph.agents.aider_stream import AiderReader
+from rulebook_ralph.agents.installed import probed
+from rulebook_ralph.agents.local_time import local_clock
+from rulebook_ralph.agents.program import words
+from rulebook_ralph.agents.supervised import run_agent
+from rulebook_ralph.core.evidence import AgentResult
+from rulebook_ralph.supervisor import Command
+
+_ALWAYS = (
+    *("--yes-always", "--no-pretty", "--no-fancy-input", "--no-check-update", "--no-show-release-notes"),
+    *("--no-show-model-warnings", "--no-analytics", "--no-detect-urls", "--no-gitignore"),
+    *("--chat-history-file", os.devnull, "--input-history-file", os.devnull),
+    *("--no-auto-commits", "--no-dirty-commits"),
+)
+"""Asks nobody, opens no browser, fetches no page that the prompt names, and leaves commits and the user's files alone.
+A commit of its own would cost a further request for its message, and Ralph makes the one that counts."""
+
+_PERMISSIONS: dict[str, tuple[str, ...]] = {"full": (), "edit": (), "ask": ("--chat-mode", "ask", "--dry-run")}
+"""It never runs a command unasked; asking questions only, it does not edit either."""
+
+_WIDTH = "1000"
+_CACHES = ".aider.tags.cache.v*"
+
+
+class Aider:
+    """The prompt goes by a file outside the workspace. `settings.args` overrule all but the permissions."""
+
+    def __init__(self, settings: AgentSettings, environment: Mapping[str, str]) -> None:
+        self.name = settings.id
+        self._settings = settings
+        self._environment = environment
+        self._program = words(settings.command, agent=settings.id) or ("aider",)
+
+    def probe(self) -> Probe:
+        found = probed(self.name, self._program, self._environment, install="uv tool install aider-chat")
+        return Probe(found.installed, found.version.removeprefix("aider "), found.problem)
+
+    def run(self, assignment: Assignment) -> AgentResult:
+        with (
+            tempfile.TemporaryDirectory(prefix="ralph-prompt-", ignore_cleanup_errors=True) as folder,
+            _without_caches(assignment.workspace),
+        ):
+            prompt = Path(folder) / "prompt.md"
+            prompt.write_bytes(assignment.prompt.encode("utf-8", "replace"))
+            surroundings = {"COLUMNS": _WIDTH, **assignment.environment}  # else it breaks its lines at 80 columns
+            command = Command(self.argv(prompt), assignment.workspace, surroundings)
+            now = local_clock(assignment.environment)
+            return run_agent(self.name, command, assignment, lambda report: AiderReader(report, now))
+
+    def argv(self, prompt: Path) -> tuple[str, ...]:
+        settings = self._settings
+        model = ("--model", settings.model) if settings.model else ()
+        permissions = _PERMISSIONS.get(settings.permissions, ())
+        return (*self._program, "--message-file", str(prompt), *_ALWAYS, *model, *settings.args, *permissions)
+
+
+@contextmanager
+def _without_caches(workspace: Path) -> Iterator[None]:
+    """Takes away the cache that aider puts into the work tree, where it would be taken for work; an older one stays."""
+    before = set(workspace.glob(_CACHES))
+    try:
+        yield
+    finally:
+        for cache in set(workspace.glob(_CACHES)) - before:
+            shutil.rmtree(cache, ignore_errors=True)

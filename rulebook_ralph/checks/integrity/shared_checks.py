@@ -1,0 +1,54 @@
+"""Functions that tests share, and that check nothing any more."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from rulebook_ralph.checks.integrity.extraction import cases, gained_tokens
+from rulebook_ralph.checks.integrity.languages import JAVASCRIPT, PYTHON, Language
+from rulebook_ralph.checks.integrity.objection import Objection
+from rulebook_ralph.core.diff import FileDiff, Versions
+
+_FOLDER = re.compile(r"(?:^|/)(?:tests?|testing|specs?|__tests__)/|(?:^|/)conftest\.py$")
+_FUNCTIONS: Mapping[str, Language] = {
+    "py": replace(PYTHON, start=re.compile(r"def[ \t]+(?P<name>(?!test)\w+)[ \t]*\(")),
+    **dict.fromkeys(
+        ("js", "cjs", "mjs", "jsx", "ts", "cts", "mts", "tsx"),
+        replace(
+            JAVASCRIPT, start=re.compile(r"\bfunction\s*\*?\s*(?P<name>\w+)\s*\(|\bconst\s+(?P<sub>\w+)\s*=[^=;\n]*=>")
+        ),
+    ),
+}
+_SURVIVING = 0.6
+
+
+def shared_files(diff: Sequence[FileDiff]) -> list[FileDiff]:
+    """Changed files beside tests in which functions of theirs may be."""
+    return [file for file in diff if file.kind in ("M", "R") and file.removed and _language(file) is not None]
+
+
+def emptied_checks(
+    diff: Sequence[FileDiff], versions: Mapping[str, Versions], excused: Callable[[str], bool]
+) -> Iterator[Objection]:
+    """Functions that lost all their assertions, unless these were moved to somewhere else."""
+    gained: frozenset[str] | None = None
+    for file in shared_files(diff):
+        language, texts = _language(file), versions.get(file.path)
+        if language is None or texts is None or excused(file.path) or not (texts.before and texts.after):
+            continue
+        before = {case.name: case for case in cases(texts.before, file.path, language) if case.assertions}
+        for case in cases(texts.after, file.path, language):
+            old = before.get(case.name)
+            if old is None or case.assertions or old.text == case.text:
+                continue
+            if gained is None:
+                gained = gained_tokens([line.text for other in diff for line in other.added])
+            checked = old.assertion_tokens
+            if not checked or len(checked & gained) / len(checked) < _SURVIVING:
+                yield Objection(file.path, case.line, f"`{case.name}`, which tests share, lost all its assertions")
+
+
+def _language(file: FileDiff) -> Language | None:
+    if not _FOLDER.search(file.path):
+        return None
+    return _FUNCTIONS.get(file.path.rpartition(".")[2])

@@ -1,0 +1,149 @@
+"""What to do when an agent failed for a reason that is not the task's: wait, go on at once, stop, or give up the task.
+
+None of these failures counts as an attempt at the task; each is bounded by how often it came in a row.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from rulebook_ralph.core.evidence import AgentFault, ErrorKind
+
+OnLimit = Literal["wait", "stop", "fallback"]
+"""What a usage limit leads to: waiting until it resets, the end of the run, or another agent meanwhile."""
+
+Remedy = Literal["retry", "wait", "fallback", "give-up-task", "stop"]
+
+CANNOT_HEAL: frozenset[ErrorKind] = frozenset({"authentication", "billing", "not-installed"})
+_BACKS_OFF: frozenset[ErrorKind] = frozenset({"rate-limit", "overloaded", "network"})
+_OF_THE_TASK: frozenset[ErrorKind] = frozenset({"crash", "cut-off", "unknown", "permission", "context-too-long"})
+NOT_COUNTED: frozenset[ErrorKind] = CANNOT_HEAL | _BACKS_OFF | _OF_THE_TASK | {"usage-limit"}
+"""Failures that say nothing of the task. `max-turns` and `max-budget` are limits that somebody set for the work."""
+
+MOST_LIMITS = 24
+MOST_BACK_OFFS = 8
+MOST_AT_ONE_TASK = 3
+TASKS_BEFORE_THE_END = 2
+"""So many tasks given up in a row for the agent's failures mean that it is the agent, not the tasks."""
+
+_FIRST_WAIT = 5.0
+_LONGEST_WAIT = 300.0
+_LIMIT_FIRST_WAIT = 300.0
+_LIMIT_LONGEST_WAIT = 3600.0
+_SLACK = timedelta(seconds=2)
+_MINUTE = timedelta(seconds=60)
+"""Clocks differ, so a limit is asked again a moment after it was said to reset; a time told to the minute means any
+second of it."""
+_FAR = datetime(9000, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Troubles:
+    """How often agents failed since one last came to its end: at usage limits, at what is backed off from, and
+    `at_task` at the task `task_id` for what is neither. `given_up` are the tasks that were given up for it.
+    """
+
+    limits: int = 0
+    back_offs: int = 0
+    task_id: str = ""
+    at_task: int = 0
+    given_up: int = 0
+
+    def and_one(self, kind: ErrorKind, task_id: str) -> "Troubles":
+        """With one more failure. No kind begins anew because another came between, else two in turns never end."""
+        return Troubles(
+            limits=self.limits + (kind == "usage-limit"),
+            back_offs=self.back_offs + (kind in _BACKS_OFF),
+            task_id=task_id,
+            at_task=(self.at_task if task_id == self.task_id else 0) + (kind in _OF_THE_TASK),
+            given_up=self.given_up,
+        )
+
+    def after(self, remedy: Remedy) -> "Troubles":
+        """What is left of them for the next agent or task."""
+        if remedy == "give-up-task":
+            return Troubles(limits=self.limits, back_offs=self.back_offs, given_up=self.given_up + 1)
+        return Troubles(limits=self.limits) if remedy == "fallback" else self
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What to do. `seconds` to wait (0 for at once), `until` where there is a time to wait for; `reason` for people."""
+
+    remedy: Remedy
+    reason: str
+    seconds: float = 0.0
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What there is against failures: what a usage limit leads to, whether another agent can take over, and how long a
+    limit may be waited for (seconds).
+    """
+
+    on_limit: OnLimit = "wait"
+    has_fallback: bool = False
+    longest_wait: float = 24 * 3600.0
+
+    @property
+    def end(self) -> Remedy:
+        """What is left when this agent is of no use any more."""
+        return "fallback" if self.has_fallback else "stop"
+
+
+def respond(fault: AgentFault, troubles: Troubles, means: Means, *, now: datetime) -> Response:
+    """The remedy for a failure that does not count. `troubles` include it; `now` has a time zone."""
+    said = f"{fault.kind}: {fault.message}"
+    if fault.kind in CANNOT_HEAL:
+        return Response(means.end, f"the agent cannot work ({fault.kind}): {fault.message}")
+    if fault.kind == "usage-limit":
+        return _limited(fault, troubles, means, now=now)
+    if fault.kind in _BACKS_OFF:
+        return _backing_off(said, troubles, means, now=now)
+    if troubles.at_task < MOST_AT_ONE_TASK:
+        return Response("retry", said)
+    if troubles.given_up + 1 >= TASKS_BEFORE_THE_END:
+        return Response(means.end, f"at {troubles.given_up + 1} tasks in a row, {said}")
+    return Response("give-up-task", f"the agent failed {troubles.at_task} times in a row at this task; {said}")
+
+
+def _backing_off(said: str, troubles: Troubles, means: Means, *, now: datetime) -> Response:
+    if troubles.back_offs >= MOST_BACK_OFFS:
+        return Response(means.end, f"the agent failed {troubles.back_offs} times in a row, the last time with {said}")
+    seconds = _backed_off(troubles.back_offs, _FIRST_WAIT, _LONGEST_WAIT)
+    return Response("wait", said, seconds, now + timedelta(seconds=seconds))
+
+
+def _limited(fault: AgentFault, troubles: Troubles, means: Means, *, now: datetime) -> Response:
+    stated = until = free_again(fault.resets_at)
+    if until is None or until <= now:  # not stated, or the clocks differ: ask again later and later
+        until = now + timedelta(seconds=_backed_off(troubles.limits, _LIMIT_FIRST_WAIT, _LIMIT_LONGEST_WAIT))
+    seconds = (until - now).total_seconds()
+    when = f", until {fault.resets_at}" if stated else ""
+    reason = f"the agent's usage limit is reached{when}: {fault.message}"
+    if troubles.limits >= MOST_LIMITS:
+        return Response("stop", f"{troubles.limits} times in a row, {reason}", seconds, until)
+    if means.on_limit == "fallback" and means.has_fallback:
+        return Response("fallback", reason, seconds, until)
+    if means.on_limit == "stop":
+        return Response("stop", reason, seconds, until)
+    if seconds > means.longest_wait:
+        longer = f"that is more than limits.maxLimitWait ({means.longest_wait:.0f} s)"
+        return Response("stop", f"{reason}; {longer}", seconds, until)
+    return Response("wait", reason, seconds, until)
+
+
+def free_again(resets_at: str | None) -> datetime | None:
+    """When an agent may be asked again whose limit resets at an ISO time with a zone; None for anything else."""
+    try:
+        reset = datetime.fromisoformat(resets_at) if resets_at else None
+    except ValueError:
+        return None
+    if reset is None or reset.tzinfo is None:
+        return None
+    return min(reset, _FAR) + (_SLACK if reset.second or reset.microsecond else _MINUTE)
+
+
+def _backed_off(times: int, first: float, longest: float) -> float:
+    return min(longest, first * 2.0 ** min(max(times, 1) - 1, 20))

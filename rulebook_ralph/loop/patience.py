@@ -1,0 +1,126 @@
+"""What a run does about agents that fail: it waits, backs off, goes on with another one, or gives up; all bounded."""
+
+import select
+from collections.abc import Callable
+from datetime import datetime
+from threading import Event
+
+from rulebook_ralph.cancellation import Cancellation
+from rulebook_ralph.clock import Clock
+from rulebook_ralph.core import events, faults
+from rulebook_ralph.core.evidence import AgentFault, Iteration
+from rulebook_ralph.core.faults import Means, Response, Troubles
+from rulebook_ralph.core.model import Task
+from rulebook_ralph.core.policy import Stop
+from rulebook_ralph.core.settings import Config
+from rulebook_ralph.loop.crew import Crew
+from rulebook_ralph.loop.rules.attempt import AgentEnd
+
+_TICK = 1.0
+_ORDERS = ("interrupted", "max-wall-time")
+"""Ends that Ralph itself brought about, whatever the agent was struggling with."""
+
+
+class Patience:
+    """For one run: how often agents failed in a row, and what there is to wait for."""
+
+    def __init__(
+        self,
+        config: Config,
+        crew: Crew,
+        *,
+        clock: Clock,
+        cancelled: Event,
+        report: Callable[[events.Event], None],
+    ) -> None:
+        self._config = config
+        self._crew = crew
+        self._clock = clock
+        self._cancelled = cancelled
+        self._report = report
+        self._troubles = Troubles()
+        self._pending: Response | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is something to wait for before the next agent starts."""
+        return self._pending is not None
+
+    def look_at(self, judged: Iteration, executor: str) -> Response | None:
+        """The remedy for an agent's failure, None where there is nothing to remedy; a fallback is taken at once."""
+        fault, verdict = judged.fault, judged.verdict
+        if judged.agent_status == "finished" or verdict is None or verdict.counts:
+            self._troubles = Troubles()
+            return None
+        if fault is None or fault.kind not in faults.NOT_COUNTED or verdict.hook != AgentEnd.name:
+            return None  # what the user's own hooks say of a failure goes
+        if verdict.stop_reason in _ORDERS:
+            return None
+        troubles = self._troubles.and_one(fault.kind, judged.task_id)
+        response = faults.respond(fault, troubles, self._means(executor), now=self._clock.now())
+        if response.remedy == "fallback":
+            self._fall_back(executor, response)
+        self._troubles = troubles.after(response.remedy)
+        self._pending = response if response.remedy == "wait" else None
+        return response
+
+    def expect(self, task: Task, executor: str, last_agent: str) -> Stop | None:
+        """Before a task whose agent was limited in an earlier run: wait for it as this run would; why the run ends."""
+        until, now = faults.free_again(task.retry_after), self._clock.now()
+        acting = self._crew.acting(executor, now)
+        if self._pending or until is None or until <= now or self._crew.member(acting).agent.name != last_agent:
+            return None
+        told = AgentFault(kind="usage-limit", message=f"so {last_agent} said before", resets_at=task.retry_after)
+        response = faults.respond(told, Troubles(limits=1), self._means(acting), now=now)
+        if response.remedy == "stop":
+            return Stop("rate-limited", response.reason)
+        if response.remedy == "fallback":
+            self._fall_back(acting, response)
+        else:
+            self._pending = response
+        return None
+
+    def wait(self, *, seconds_left: float | None) -> Stop | None:
+        """Wait for what is pending, telling how long; why the run ends instead, where it does.
+
+        `seconds_left` is what the run's own time limit leaves, None where it has none.
+        """
+        pending, self._pending = self._pending, None
+        if pending is None or pending.until is None:
+            return None
+        if seconds_left is not None and pending.seconds >= seconds_left:
+            return Stop("max-wall-time", f"the run's time limit comes before the agent can go on: {pending.reason}")
+        begins = True
+        while (left := (pending.until - self._clock.now()).total_seconds()) > 0:
+            self._report(events.Waiting(pending.reason, pending.until, left, begins))
+            begins = False
+            if _ordered(self._cancelled, min(_TICK, left)):
+                return None
+        self._report(events.Waiting(pending.reason, pending.until, 0.0))
+        return None
+
+    def _means(self, executor: str) -> Means:
+        limits = self._config.limits
+        has_fallback = bool(self._crew.fallback_of(executor, self._clock.now()))
+        return Means(limits.on_limit, has_fallback, limits.max_limit_wait)
+
+    def _fall_back(self, executor: str, response: Response) -> None:
+        other = self._crew.substitute(executor, until=response.until, now=self._clock.now())
+        again = f", until {_clock_time(response.until)}" if response.until else ""
+        self._report(events.Notice("warning", f"{response.reason}; going on with {other}{again}"))
+
+
+def _ordered(order: Event, seconds: float) -> bool:
+    """Whether the order to end has come, at the latest after so many seconds. This is the thread in which a signal
+    gives it, so it must not hold the lock of an event meanwhile (cancellation.py).
+    """
+    if not isinstance(order, Cancellation):
+        return order.wait(seconds)
+    poll = select.poll()
+    poll.register(order, select.POLLIN)
+    poll.poll(seconds * 1000)
+    return order.is_set()
+
+
+def _clock_time(moment: datetime) -> str:
+    return moment.astimezone().strftime("%H:%M:%S")

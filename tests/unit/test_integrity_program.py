@@ -1,0 +1,91 @@
+"""What a program under test may do to its tests, and what is no offence."""
+
+import pytest
+
+from rulebook_ralph.checks.integrity.counts import tells_of_failures
+from tests.integrity_case import SHELL, step, told
+
+FAILED = [
+    "==== 1 failed, 2 passed in 0.12s ====",
+    "1 passed, 1 error in 0.1s",
+    "Ran 3 tests in 0.001s\n\nFAILED (failures=1, skipped=1)",
+    "Tests:       2 failed, 3 passed, 5 total",
+    "  3 passing (5ms)\n  1 failing",
+    "# tests 3\n# pass 2\n# fail 1",
+    "3 examples, 1 failure",
+    "Tests: 3, Assertions: 4, Failures: 1.",
+    "50% tests passed, 1 tests failed out of 2",
+]
+PASSED = [
+    "10 passed, 1 xfailed, 2 warnings in 0.12s",
+    "Ran 3 tests in 0.001s\n\nOK (skipped=1, expected failures=1)",
+    "Tests:       3 passed, 3 total",
+    "  3 passing (5ms)",
+    "# tests 3\n# pass 3\n# fail 0\n# cancelled 0",
+    "3 examples, 0 failures",
+    "100% tests passed, 0 tests failed out of 20",
+    "10 runs, 20 assertions, 0 failures, 0 errors, 0 skips",
+    "2 failed logins were told\n3 passed in 0.1s",
+    "1 failed, 1 passed in 0.1s\nrunning again\n2 passed in 0.1s",
+    "no summary at all: 3 failed",
+]
+
+
+@pytest.mark.parametrize("output", FAILED)
+def test_a_summary_that_tells_of_failures(output: str) -> None:
+    assert tells_of_failures(output)
+
+
+@pytest.mark.parametrize("output", PASSED)
+def test_a_summary_that_tells_of_none(output: str) -> None:
+    assert not tells_of_failures(output)
+
+
+def test_modules_that_a_runner_needs_are_looked_for_where_it_is_started() -> None:
+    assert "loaded instead of the module json" in told({}, {"json.py": "x = 1\n"})[0]
+    assert told({}, {"json.py": "x = 1\n"}, steps=(SHELL,)) == []
+    assert told({}, {"json.py": "x = 1\n"}, steps=(step("pytest -q"),)) == []
+    assert told({}, {"app/json.py": "x = 1\n", "json.md": "text\n", "json/data.txt": "x\n"}) == []
+    assert told({"json.py": "x = 1\n"}, {"json.py": "x = 2\n"}) == []
+
+
+def test_hooks_in_a_plugin_that_was_there_are_the_program() -> None:
+    hook = "def pytest_collection_modifyitems(items):\n    pass\n"
+    assert "`pytest_collection_modifyitems` was added" in told({}, {"plugin.py": hook})[0]
+    assert told({"plugin.py": hook}, {"plugin.py": hook.replace("pass", "items.sort()")}) == []
+    assert told({}, {"tests/test_plugin.py": hook}) == []
+    assert told({}, {"plugin.py": hook}, description="Write plugin.py.") == []
+
+
+def test_what_is_no_patch_of_a_framework() -> None:
+    lines = [
+        "from _pytest.monkeypatch import MonkeyPatch",
+        "unittest.TestCase.maxDiff = None",
+        "pytest.shared = {}",
+        "assert pytest.approx(1) == 1",
+        "kind = unittest.TestCase",
+    ]
+    for line in lines:
+        assert told({}, {"tests/conftest.py": f"{line}\n", "a.py": f"{line}\n"}) == []
+
+
+MAKEFILE = "test: build\n\tsh scripts/run.sh && ./app.sh --selftest\n\nbuild:\n\t@sh tools/build.sh\n\ndocs:\n\tsh docs/make.sh\n"
+
+
+@pytest.mark.parametrize(
+    ("changed", "offends"),
+    [
+        ("scripts/run.sh", True),
+        ("tools/build.sh", True),
+        ("docs/make.sh", False),
+        ("lib/used.sh", False),
+        ("lib/checks.sh", True),
+        ("app.sh", False),
+    ],
+)
+def test_scripts_that_a_target_starts(changed: str, offends: bool) -> None:
+    files = {"Makefile": MAKEFILE, "scripts/run.sh": ". lib/used.sh\nsh lib/checks.sh\n", changed: "old\n"}
+    if changed == "scripts/run.sh":
+        files[changed] = "old\n"
+    found = told(files, {**files, changed: "new\n"}, steps=(step("make test"),))
+    assert bool(found) is offends, found

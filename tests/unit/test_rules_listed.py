@@ -1,0 +1,65 @@
+"""tests/README.md lists every rule of the specifications with a test that exists, and no rule test is left out."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+FILES = {
+    "CC": "test_rules_completion_criteria.py",
+    "CH": "test_rules_completion_hooks.py",
+}
+_ROW = re.compile(
+    r"\| (?P<kind>C[CH])(?P<number>\d+) \| [^|]+ \| [^|]+ \| (?P<folder>unit|integration) \| `(?P<test>\w+)` \|"
+)
+_RULE_TEST = re.compile(r"test_(c[ch])(\d+)_\w+")
+
+
+def listed() -> list[re.Match[str]]:
+    lines = (TESTS / "README.md").read_text("utf-8").splitlines()
+    rows = [_ROW.fullmatch(line) for line in lines if re.match(r"\| C[CH]\d", line)]
+    assert all(rows), "a row of a rule is not as the others are"
+    return [row for row in rows if row]
+
+
+def names_in(file: Path) -> list[str]:
+    """The names of all that pytest would take for a test, also those that a later one of the same name hides."""
+    tree = ast.parse(file.read_text("utf-8"))
+    return [each.name for each in tree.body if isinstance(each, ast.FunctionDef) and each.name.startswith("test_")]
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_rules_are_numbered_without_gaps(kind: str) -> None:
+    numbers = [int(row["number"]) for row in listed() if row["kind"] == kind]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert numbers
+
+
+def test_every_rule_has_a_test_that_begins_with_its_number() -> None:
+    for row in listed():
+        assert row["test"].startswith(f"test_{row['kind'].lower()}{row['number']}_"), row[0]
+        assert row["test"] in names_in(TESTS / row["folder"] / FILES[row["kind"]]), row[0]
+
+
+def test_every_test_of_a_rule_is_listed_once() -> None:
+    there = [
+        (folder, name)
+        for folder in ("unit", "integration")
+        for file in FILES.values()
+        for name in names_in(TESTS / folder / file)
+    ]
+    assert sorted(there) == sorted((row["folder"], row["test"]) for row in listed())
+
+
+def test_tests_named_like_those_of_rules_stand_where_rules_are_tested() -> None:
+    strays = [
+        f"{file.name}: {name}"
+        for folder in ("unit", "integration")
+        for file in (TESTS / folder).glob("test_*.py")
+        if file.name not in FILES.values()
+        for name in names_in(file)
+        if _RULE_TEST.fullmatch(name)
+    ]
+    assert strays == []
