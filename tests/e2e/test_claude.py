@@ -173,10 +173,10 @@ def test_two_429s_are_waited_for(house: House) -> None:
     assert (house.iterations(), house.task(ADD)["attempts"]) == (1, {"coder": 1})
 
 
-def test_a_usage_limit_stops_the_run_and_counts_no_attempt(house: House) -> None:
-    """Of a subscription, which claude tells with the time of its reset."""
+def test_a_usage_limit_is_waited_for_and_counts_no_attempt(house: House) -> None:
+    """Of a subscription, which claude tells with the time of its reset; over a run that was to stop at it, too."""
     house.configure(env={"ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": "test-token"})
-    reset = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    reset = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=20)
     headers = {
         "x-should-retry": "false",
         "anthropic-ratelimit-unified-status": "rejected",
@@ -185,18 +185,23 @@ def test_a_usage_limit_stops_the_run_and_counts_no_attempt(house: House) -> None
     }
     limit = Refuse(429, "rate_limit_error", "Usage limit reached", headers)
     house.model.script = {ADD: [[limit, *adds(house), DONE]]}
-    house.ralph("run", "--task", ADD, code=LIMITED)
+    house.ralph("run", "--task", ADD, "--on-limit", "stop", code=LIMITED)
     fault = house.iteration(1)["fault"]
     assert (fault["kind"], fault["resetsAt"]) == ("usage-limit", reset.strftime("%Y-%m-%dT%H:%M:%SZ"))
     assert house.iteration(1)["completionStatus"] == "limited"
     assert (house.task(ADD)["status"], house.task(ADD).get("attempts")) == ("pending", None)
 
-    house.ralph("resume", "--task", ADD)
+    assert house.task(ADD)["retryAfter"] == fault["resetsAt"]
+
+    ended = house.ralph("resume", "--task", ADD)
+    assert datetime.now(UTC) >= reset
+    assert "waiting until" in ended.stdout + ended.stderr
     assert (house.task(ADD)["status"], house.task(ADD)["attempts"]) == ("completed", {"coder": 1})
+    assert house.iterations() == 2
 
 
 def test_an_answer_that_is_cut_off_completes_nothing(house: House) -> None:
-    house.model.script = {ADD: [[*adds(house), Cut(DONE)], [DONE]]}
+    house.model.script = {ADD: [[*adds(house), Cut(DONE), Cut(DONE), DONE]]}
     house.ralph("run", "--task", ADD)
     first = house.iteration(1)
     assert (first["completionStatus"], first["verdict"]["hook"], first["fault"]["kind"]) == (
