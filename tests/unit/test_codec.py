@@ -219,6 +219,7 @@ def test_a_torn_iteration_file_is_recognised(cut: int) -> None:
         codec.decode_iteration(data[:cut], name="x")
 
 
+@settings(max_examples=40)
 @given(_prds(), _prds(), st.data())
 def test_encoding_again_gives_the_same_bytes(first: Prd, second: Prd, data: st.DataObject) -> None:
     encoder = codec.PrdEncoder()

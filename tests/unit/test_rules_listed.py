@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,10 +25,12 @@ def listed() -> list[re.Match[str]]:
     return [row for row in rows if row]
 
 
-def names_in(file: Path) -> list[str]:
+@cache
+def names_in(file: Path) -> tuple[str, ...]:
     """The names of all that pytest would take for a test, also those that a later one of the same name hides."""
     tree = ast.parse(file.read_text("utf-8"))
-    return [each.name for each in tree.body if isinstance(each, ast.FunctionDef) and each.name.startswith("test_")]
+    functions = (each.name for each in tree.body if isinstance(each, ast.FunctionDef))
+    return tuple(name for name in functions if name.startswith("test_"))
 
 
 @pytest.mark.parametrize("kind", FILES)
