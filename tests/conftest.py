@@ -4,6 +4,12 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("suite", max_examples=40)
+settings.register_profile("thorough", max_examples=1000)
+settings.load_profile("suite")
+"""The whole suite is to take less than two minutes; `--hypothesis-profile=thorough` looks longer."""
 
 IDENTITY = {
     "GIT_AUTHOR_NAME": "Test",

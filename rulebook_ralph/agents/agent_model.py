@@ -1,34 +1,43 @@
 """An agent CLI as the model that judges: for people with a subscription and no API key."""
 
 import json
-import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from threading import Event
 
 from rulebook_ralph.agents.agent import Agent, AgentLimits, AgentSettings, Assignment
 from rulebook_ralph.agents.anthropic_model import ALIASES
-from rulebook_ralph.core.evidence import AgentResult
+from rulebook_ralph.core.evidence import AgentResult, ErrorKind
 from rulebook_ralph.core.printable import clipped
-from rulebook_ralph.core.question import ModelError, Question
+from rulebook_ralph.core.question import ModelError, ModelRefusedError, Question
 from rulebook_ralph.errors import RalphError
 
-_FREEDOM = re.compile(r"--?[\w-]*(?:dangerous|yolo|full-auto|bypass|allow-all)[\w-]*(?:=.*)?")
-_CLAUDES_FREEDOM = ("--permission-mode", "--allowedTools", "--allowed-tools", "--tools", "--add-dir", "--mcp-config")
 _CLAUDE_WITHOUT_TOOLS = ("--tools", "", "--strict-mcp-config")
+_OWN_PROGRAM = frozenset({"command", "scripted"})
+_SHORT_MODEL = frozenset({"codex", "gemini", "qwen", "opencode"})
+"""Agents for which `-m` names the model; for others it is a message or a mode."""
+_COULD_NOT_BE_ASKED: frozenset[ErrorKind] = frozenset(
+    {"not-installed", "authentication", "billing", "usage-limit", "rate-limit", "overloaded", "network"}
+)
+"""Failures that come whatever the question is; all others may be the data's doing."""
 
 
 def judging(settings: AgentSettings, model: str) -> AgentSettings:
-    """The same agent, allowed nothing without being asked, for it reads what may be a trap. What an agent of the type
-    `command` may do stands in its command, and is left to it. The short names of models are for claude alone.
+    """The same agent, allowed nothing without being asked, for it reads what may be a trap.
+
+    Of the configured `args` only the choice of a model is kept, since every other option may grant something, and
+    nothing is left of `endpoint`: a server has permissions of its own. `claude` also gets no tools. What an agent of
+    the type `command` may do stands in its command and args, and is left to it, as is the script of a scripted one.
+    What `command` and `env` of another type grant is not looked at. The short names of models are for claude alone.
     """
-    args = [arg for arg in settings.args if not _FREEDOM.fullmatch(arg)]
+    args = settings.args if settings.type in _OWN_PROGRAM else tuple(_model_of(settings))
     if settings.type == "claude":
-        args = [*_without_options(args, _CLAUDES_FREEDOM), *_CLAUDE_WITHOUT_TOOLS]
+        args = (*args, *_CLAUDE_WITHOUT_TOOLS)
     meant = model if settings.type == "claude" or model.lower() not in ALIASES else ""
-    return replace(settings, permissions="ask", args=tuple(args), model=meant or settings.model)
+    return replace(settings, permissions="ask", args=args, model=meant or settings.model, endpoint="")
 
 
 class AgentModel:
@@ -52,7 +61,7 @@ class AgentModel:
         self._cancelled = cancelled
 
     def __call__(self, question: Question) -> str:
-        """The agent's final message. Raises ModelError."""
+        """The agent's final message. Raises ModelError, and ModelRefusedError where it ran and did not answer."""
         try:
             agent = self._make_agent(question.model or self._model)
             with tempfile.TemporaryDirectory(
@@ -64,9 +73,9 @@ class AgentModel:
         if self._cancelled.is_set():
             raise ModelError("the run was told to end")
         if result.status != "finished":
-            raise ModelError(f"agent {agent.name}: {_why(result, self._timeout)}")
+            raise _failure(result)(f"agent {agent.name}: {_why(result, self._timeout)}")
         if not result.final_text.strip():
-            raise ModelError(f"agent {agent.name} gave no answer")
+            raise ModelRefusedError(f"agent {agent.name} gave no answer")
         return result.final_text
 
     def _run(self, agent: Agent, prompt: str, folder: Path) -> AgentResult:
@@ -96,14 +105,19 @@ def prompt_for(question: Question) -> str:
     )
 
 
-def _without_options(args: Sequence[str], options: Sequence[str]) -> Iterator[str]:
-    """The arguments without these options and their values."""
-    dropping = False
-    for arg in args:
-        if arg.startswith("-"):
-            dropping = arg.split("=")[0] in options
-        if not dropping:
+def _model_of(settings: AgentSettings) -> Iterator[str]:
+    """The options that choose a model, with their values. What looks like an option is no value."""
+    names = ("--model", "-m") if settings.type in _SHORT_MODEL else ("--model",)
+    for arg, following in pairwise((*settings.args, "")):
+        if arg in names and following and not following.startswith("-"):
+            yield from (arg, following)
+        elif arg.startswith("--model="):
             yield arg
+
+
+def _failure(result: AgentResult) -> type[ModelError]:
+    asked = result.killed_by or result.fault is None or result.fault.kind not in _COULD_NOT_BE_ASKED
+    return ModelRefusedError if asked else ModelError
 
 
 def _why(result: AgentResult, timeout: float) -> str:

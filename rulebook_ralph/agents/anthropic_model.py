@@ -32,6 +32,9 @@ _MAX_TOKENS = 16_000
 _MAX_RETRIES = 2
 _BETWEEN_LOOKS = 0.05
 _BAD_REQUEST = 400
+_SERVER_ERROR = 500
+_NOBODYS_DOING = frozenset({401, 402, 403, 404, 429})
+"""HTTP statuses: the key, the account, the name of the model, and too many questions."""
 
 
 def full_name(model: str) -> str:
@@ -71,7 +74,9 @@ class AnthropicModel:
         self._plain = False
 
     def __call__(self, question: Question) -> str:
-        """The model's text. Raises ModelError; at once when the run is told to end."""
+        """The model's text. Raises ModelError, at once when the run is told to end, and ModelRefusedError where no
+        answer came although the API could be asked.
+        """
         client = self._client(_package())
         reply = _Reply()
         # A daemon, so that neither ^C nor the end of the program waits for a server.
@@ -81,7 +86,7 @@ class AnthropicModel:
             if self._cancelled.is_set():
                 raise ModelError("the run was told to end")
             if time.monotonic() >= deadline:
-                raise ModelError(f"no answer within {self._timeout:g} s")
+                raise ModelRefusedError(f"no answer within {self._timeout:g} s")
         if reply.error:
             raise reply.error
         return reply.text
@@ -109,7 +114,7 @@ class AnthropicModel:
         except ModelError as error:
             reply.error = error
         except Exception as error:  # noqa: BLE001 - whatever a library, a proxy or a server comes up with
-            reply.error = ModelError(_told(error))
+            reply.error = (ModelError if _could_not_be_asked(error) else ModelRefusedError)(_told(error))
         finally:
             reply.done.set()
 
@@ -152,14 +157,23 @@ def _text(message: object) -> str:
     """All blocks of text, joined. A page of HTML arrives as a plain string, and an empty answer without blocks."""
     blocks = getattr(message, "content", None)
     if not isinstance(blocks, list):
-        raise ModelError("the API gave no message but something else; see ANTHROPIC_BASE_URL")
+        raise ModelRefusedError("the API gave no message but something else; see ANTHROPIC_BASE_URL")
     stopped = getattr(message, "stop_reason", None)
     if stopped == "refusal":
         raise ModelRefusedError("the model refused to judge the work")
     text = "".join(str(getattr(block, "text", "")) for block in blocks if getattr(block, "type", "") == "text")
     if not text.strip():
-        raise ModelError("the model gave an answer without text")
+        raise ModelRefusedError("the model gave an answer without text")
     return text
+
+
+def _could_not_be_asked(error: Exception) -> bool:
+    """Whether a request failed whatever stood in it. All else may be the data's doing: too long, filtered, too slow."""
+    status = getattr(error, "status_code", None)
+    if isinstance(status, int):
+        out_of_credit = status == _BAD_REQUEST and _message(error).startswith("Your credit balance is too low")
+        return status in _NOBODYS_DOING or status >= _SERVER_ERROR or out_of_credit
+    return type(error).__name__ == "APIConnectionError"
 
 
 def _told(error: Exception) -> str:

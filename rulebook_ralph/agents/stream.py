@@ -10,6 +10,7 @@ from rulebook_ralph.core.evidence import ToolResult
 from rulebook_ralph.core.printable import cut, printable
 
 _LARGEST = 2**53
+_MOST_DOLLARS = 1_000_000.0
 _OUTPUT_HEAD = 1000
 _OUTPUT_TAIL = 3000
 _COMMAND = 500
@@ -64,7 +65,12 @@ def count(value: object) -> int:
 
 def dollars(value: object) -> float | None:
     """An amount of money; None for anything that is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not math.isfinite(value)
+        or not 0 <= value <= _MOST_DOLLARS
+    ):
         return None
     return float(value)
 

@@ -1,11 +1,10 @@
 """A completion hook that is a command of the user's: run in a shell, its answer read as a verdict."""
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Event
 from typing import Any
-
-import msgspec
 
 from rulebook_ralph import supervisor
 from rulebook_ralph.checks.shell import SHELL, Cancelled
@@ -118,8 +117,8 @@ def _answer(name: str, output: bytes, clean: Callable[[str], str]) -> Verdict:
 
 def _object(output: bytes) -> dict[str, Any]:
     try:
-        answer = msgspec.json.decode(output)
-    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        answer = json.loads(output.decode("utf-8", "replace"))  # unlike msgspec's it takes lone surrogates
+    except (RecursionError, ValueError) as error:
         raise HookFailed(f"printed what is no JSON: {clipped(str(error))}") from error
     if not isinstance(answer, dict):
         raise HookFailed("printed JSON that is no object")
@@ -132,4 +131,4 @@ def _text(answer: Mapping[str, Any], key: str) -> str:
         return ""
     if not isinstance(value, str):
         raise HookFailed(f"answered with a `{key}` that is no text")
-    return value
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

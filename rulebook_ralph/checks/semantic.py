@@ -4,7 +4,6 @@ What the agent wrote is data. A criterion holds only where the model says so, po
 not say so of the controls as well; nothing passes by default.
 """
 
-import re
 import secrets
 import time
 from collections.abc import Sequence
@@ -16,20 +15,20 @@ from rulebook_ralph.checks.semantic_material import BUDGET, Material, divided, g
 from rulebook_ralph.checks.semantic_patterns import unwanted
 from rulebook_ralph.checks.semantic_prompt import Token
 from rulebook_ralph.checks.subject import Subject
-from rulebook_ralph.core.criteria import Semantic
+from rulebook_ralph.core.criteria import Semantic, with_acceptance_criteria
 from rulebook_ralph.core.evidence import CheckResult, Finding
-from rulebook_ralph.core.printable import clipped
+from rulebook_ralph.core.printable import clipped, cut
 
 MOST_PARTS = 8
 """Questions for one verification, at `BUDGET` tokens each; work that needs more is too large to be judged."""
 
 _MOST_SHOWN = 10
-_PLACEHOLDER = re.compile(r"\{\{\s*acceptance_criteria\s*\}\}")
+_LONGEST_DESCRIPTION = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class SemanticResult:
-    """`model_failed` says why the model could not be asked or gave no usable answer; empty where it did its part."""
+    """`model_failed` says why the model could not be asked at all, which is nobody's doing; else empty."""
 
     result: CheckResult
     model_failed: str = ""
@@ -63,17 +62,20 @@ def check(
     return SemanticResult(result, subject.clean(outcome.model_failed))
 
 
-def criteria_of(semantic: Semantic, acceptance_criteria: Sequence[str]) -> tuple[str, ...]:
-    """What is to be checked for, each once: `{{acceptance_criteria}}` alone stands for each of the task's acceptance
-    criteria, inside a longer text for all of them.
+def criteria_of(
+    semantic: Semantic, acceptance_criteria: Sequence[str], *, title: str = "", description: str = ""
+) -> tuple[str, ...]:
+    """What is to be checked for, each once. The title and description of the task stand for acceptance criteria where
+    it has none.
     """
-    given: list[str] = []
-    for text in semantic.check_for:
-        if _PLACEHOLDER.fullmatch(text.strip()):
-            given.extend(acceptance_criteria)
-        elif acceptance_criteria or not _PLACEHOLDER.search(text):
-            given.append(_PLACEHOLDER.sub(lambda _: "; ".join(acceptance_criteria), text))
-    return tuple(dict.fromkeys(text.strip() for text in given if text.strip()))
+    described = ". ".join(said.strip().rstrip(".") for said in (title, description) if said.strip())
+    instead = cut(f"The work does what the task describes: {described}", _LONGEST_DESCRIPTION) if described else ""
+    wanted = (
+        given
+        for one in semantic.check_for
+        for given in with_acceptance_criteria(one, acceptance_criteria, without=instead)
+    )
+    return tuple(dict.fromkeys(text.strip() for text in wanted if text.strip()))
 
 
 def _outcome(semantic: Semantic, subject: Subject, token: Token, budget: int) -> _Outcome:
@@ -84,9 +86,9 @@ def _outcome(semantic: Semantic, subject: Subject, token: Token, budget: int) ->
         return _Outcome(reason=f"found {found[0]}", output=(*found[:_MOST_SHOWN], *more))
     if not semantic.check_for:
         return _Outcome(passed=True)
-    criteria = criteria_of(semantic, subject.acceptance_criteria)
+    criteria = criteria_of(semantic, subject.acceptance_criteria, title=subject.title, description=subject.description)
     if not criteria:
-        return _Outcome(reason="there is nothing to check for: the task has no acceptance criteria")
+        return _Outcome(reason="there is nothing to check for: the task has no acceptance criteria and no text")
     if subject.ask is None:
         why = subject.no_model or "no model is configured"
         return _Outcome(reason=f"no model could be asked: {why}", model_failed=why)
@@ -125,9 +127,9 @@ def _together(
 ) -> _Outcome:
     """A criterion that one part breaks is broken, whatever became of the questions on others."""
     if failure and failure.distrusted:
-        return _Outcome(reason=f"the judgement is not to be believed: {failure.problem}", output=notes)
+        return _Outcome(reason=f"the judge is not to be believed: {failure.problem}", output=notes)
     if failure and all(opinion.verdict != "not_met" for opinion in opinions):
-        reason = f"the model gave no judgement: {failure.problem}"
+        reason = f"the model could not be asked: {failure.problem}"
         return _Outcome(reason=reason, output=notes, model_failed=failure.problem)
     findings = tuple(_finding(criterion, opinions) for criterion in criteria)
     output = (*map(_told, findings), *notes)

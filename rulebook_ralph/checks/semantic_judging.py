@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rulebook_ralph import resources
-from rulebook_ralph.checks.semantic_answer import Foreign, Ruling, Unusable, read_answer
+from rulebook_ralph.checks.semantic_answer import Ruling, Unusable, read_answer
 from rulebook_ralph.checks.semantic_material import Material, Section
 from rulebook_ralph.checks.semantic_prompt import Sheet, Token, data, instructions, make_sheet, spoiled
 from rulebook_ralph.checks.semantic_quarantine import addresses_a_judge
@@ -29,8 +29,8 @@ class Opinion:
 
 
 class NoJudgement(Exception):  # noqa: N818 - says what there is not
-    """The question came to nothing. `distrusted`: an answer came and is not to be believed, which fails the work; else
-    the model is at fault.
+    """The question came to nothing. `distrusted`: what came, or did not, may be the data's doing, which fails the work;
+    else the model could not be asked.
     """
 
     def __init__(self, problem: str, *, distrusted: bool) -> None:
@@ -68,11 +68,8 @@ class Judge:
                 if not distrusted and self.material.withheld:
                     distrusted = f"{why}, {_ADDRESSED}"
                 raise NoJudgement(distrusted or why, distrusted=bool(distrusted) or refused) from error
-            except Foreign as error:  # who can plant an answer must not be better off than with none
+            except Unusable as error:  # a judge that is led to no answer, or to a planted one, must not excuse the work
                 problem = distrusted = f"the answer cannot be used: {clipped(str(error))}"
-                continue
-            except Unusable as error:
-                problem = f"the answer cannot be used: {clipped(str(error))}"
                 continue
             except _NotBelieved as error:
                 problem = distrusted = str(error)
@@ -80,9 +77,7 @@ class Judge:
             if not unfounded or attempt == _ATTEMPTS:
                 return opinions
             problem = f"{unfounded} of the quoted lines do not stand at the place that was named"
-        if not distrusted and self.material.withheld:
-            distrusted = f"{problem}, {_ADDRESSED}"
-        raise NoJudgement(distrusted or problem, distrusted=bool(distrusted))
+        raise NoJudgement(distrusted or problem, distrusted=True)
 
     def _asked(
         self, sections: Sequence[Section], number: int, parts: int, problem: str

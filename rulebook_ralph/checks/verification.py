@@ -1,5 +1,6 @@
 """Verifies the criteria of a stage, by whichever method they name."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -51,6 +52,19 @@ def verify(
         results=() if isinstance(verification, StringMatch) else checked.results,  # the promise is a rule of its own
         warnings=checked.warnings,
         proven=any(map(_is_proof, checked.results)),
+    )
+
+
+def together(own: Verified, others: Sequence[Verified]) -> Verified:
+    """One answer for a stage and for those before it whose criteria must hold for the same tree."""
+    failed = [each for each in (own, *others) if not each.passed]
+    return Verified(
+        passed=not failed,
+        reason=", ".join(each.reason for each in failed),
+        feedback="\n\n".join(each.feedback for each in failed),
+        results=tuple(result for each in (own, *others) for result in each.results),
+        warnings=tuple(warning for each in (own, *others) for warning in each.warnings),
+        proven=any(each.proven for each in (own, *others)),
     )
 
 

@@ -4,7 +4,8 @@ Criteria are a person's: they may stand in snake_case or camelCase and are kept 
 become typed (spec completion-criteria, Task Completion Data Model).
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, cast, get_args
 
 import msgspec
@@ -15,6 +16,7 @@ from rulebook_ralph.core.settings import PositiveInt, PositiveSeconds, Settings
 STAGES: tuple[Stage, ...] = get_args(Stage)
 ACCEPTANCE_CRITERIA = "{{acceptance_criteria}}"
 """Stands, in `check_for`, for the task's own acceptance criteria."""
+_PLACEHOLDER = re.compile(r"\{\{\s*acceptance_criteria\s*\}\}")
 
 Method = Literal["string_match", "external", "semantic", "multi_stage"]
 
@@ -98,3 +100,16 @@ class Criteria(Settings, frozen=True, kw_only=True):
 def method_of(verification: Verification) -> Method:
     """The name by which a verification is configured."""
     return cast("Method", next(name for name, kind in KINDS.items() if type(verification) is kind))
+
+
+def with_acceptance_criteria(text: str, acceptance_criteria: Sequence[str], *, without: str) -> tuple[str, ...]:
+    """What one text of `check_for` asks for: the placeholder alone stands for each of the task's acceptance criteria,
+    inside a longer text for all of them. Where the task has none, `without` stands for them; if that is empty too, a
+    text with the placeholder asks for nothing.
+    """
+    if not _PLACEHOLDER.search(text):
+        return (text,)
+    given = tuple(acceptance_criteria) or ((without,) if without else ())
+    if not given or _PLACEHOLDER.fullmatch(text.strip()):
+        return given
+    return (_PLACEHOLDER.sub(lambda _: "; ".join(given), text),)

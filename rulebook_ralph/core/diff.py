@@ -17,7 +17,8 @@ class FileDiff:
     """One file between two trees: A added, M modified, D deleted, R renamed (maybe modified too).
 
     `path` is the new path (of a deleted file its old one), `old_path` the one before, None for an added file. Of a
-    binary file `added` and `removed` are empty.
+    binary file `added` and `removed` are empty. `cut` says that it is a text whose lines were left out for their size;
+    `binary` is then set too.
     """
 
     kind: Literal["A", "M", "D", "R"]
@@ -26,6 +27,7 @@ class FileDiff:
     added: tuple[Line, ...] = ()
     removed: tuple[Line, ...] = ()
     binary: bool = False
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,7 +209,12 @@ def _blocked(reason: str, stop_reason: StopReason, feedback: str, *, counts: boo
 
 def branch_moved(branch: str) -> Settlement:
     """Someone committed on the branch while the attempt was judged: it is judged again, on the new base."""
-    reason = f"branch {branch} moved while the work was judged; the work stands in the tree and is judged again"
+    return judged_again(f"branch {branch} moved while the work was judged")
+
+
+def judged_again(why: str) -> Settlement:
+    """What was judged cannot land as it was: the work stays, and the next attempt is judged."""
+    reason = f"{why}; the work stands in the tree and is judged again"
     return Settlement("retry", "failed", reason, rollback=False, counts=False)
 
 

@@ -18,12 +18,14 @@ class Question:
 
 
 class ModelError(Exception):
-    """The model could not be asked, or gave no text at all: one line that says why."""
+    """The model could not be asked at all, which is nobody's doing: one line that says why."""
 
 
 class ModelRefusedError(ModelError):
-    """The model would not look at what it was given: that is the data's doing, not the model's fault."""
+    """The model was asked and gave no judgement: it would not look, its server took offence at the question, or it did
+    not answer in time. That may be the data's doing, so whoever wrote the data must gain nothing by it.
+    """
 
 
 Ask = Callable[[Question], str]
-"""Asks a model and returns its answer as text. Raises ModelError."""
+"""Asks a model and returns its answer as text. Raises ModelError, and ModelRefusedError."""

@@ -2,27 +2,43 @@
 
 import hashlib
 import re
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from rulebook_ralph.core.evidence import Iteration
+from rulebook_ralph.core.evidence import Iteration, Verdict
 
 _VARIES = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-f]{7,}\b|\d+(?:[.,:]\d+)*")
 """Addresses, hashes, times, durations, counts, line numbers."""
+_IN_THE_AGENTS_WORDS = ("contradictions", "work", "promise")
+"""Rules whose reasons quote the agent."""
 
 
 def failure_of(judged: Iteration) -> str:
     """A digest of how a judged iteration failed; empty where it did not, or where the attempt does not count.
 
-    Lines are compared without numbers, without repeats and in no order, so that timings, addresses and a random order
-    of tests make no new failure; a change of the tree does.
+    What Ralph ran is compared, not what agents or models say about it: lines without numbers, without repeats and in
+    no order, so that timings, addresses and a random order of tests make no new failure; a change of the tree does.
     """
     verdict = judged.verdict
     if verdict is None or verdict.action != "continue" or not verdict.counts:
         return ""
-    lines = sorted({_VARIES.sub("#", line.strip()) for line in f"{verdict.reason}\n{judged.feedback}".splitlines()})
+    lines = sorted({_VARIES.sub("#", line.strip()) for text in _seen(judged, verdict) for line in text.splitlines()})
     parts = (judged.stage, verdict.hook, judged.tree or "", *lines)
     return hashlib.sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _seen(judged: Iteration, verdict: Verdict) -> Iterator[str]:
+    if verdict.hook not in _IN_THE_AGENTS_WORDS:
+        yield verdict.reason
+    for check in judged.checks:
+        if check.passed:
+            continue
+        yield f"{check.step} {check.reason}"
+        if check.method == "semantic":
+            yield from (finding.criterion for finding in check.findings if not finding.met)
+        else:
+            yield check.output
 
 
 def counted(judged: Iteration, last: Iteration | None) -> Iteration:

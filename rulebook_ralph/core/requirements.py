@@ -108,6 +108,12 @@ def over_budget(limits: Limits, task: Task, judged: Iteration) -> str:
     return ""
 
 
+def has_spent_all(limits: Limits, task: Task) -> bool:
+    """Whether nothing is left of a budget of the task's own, so that an agent would be paid for nothing."""
+    money = limits.max_task_cost_usd is not None and task.cost_usd >= limits.max_task_cost_usd
+    return money or (limits.max_task_tokens is not None and task.tokens >= limits.max_task_tokens)
+
+
 def money_left(limits: Limits, task: Task, *, spent: float) -> float | None:
     """What an agent may cost at most, in dollars, when the run has spent so much; None where nothing limits it."""
     of_run = None if limits.max_cost_usd is None else limits.max_cost_usd - spent

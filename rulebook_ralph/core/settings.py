@@ -11,7 +11,8 @@ from rulebook_ralph.core.model import Stage
 from rulebook_ralph.core.struct_reading import SECONDS
 
 PositiveInt = Annotated[int, msgspec.Meta(ge=1)]
-PositiveSeconds = Annotated[float, msgspec.Meta(gt=0, description=SECONDS)]
+PositiveSeconds = Annotated[float, msgspec.Meta(gt=0, le=100_000_000, description=SECONDS)]
+"""At most three years: beyond, clocks and timers of the system give up."""
 Dollars = Annotated[float, msgspec.Meta(gt=0)]
 Rate = Annotated[float, msgspec.Meta(ge=0)]
 

@@ -97,14 +97,15 @@ def _duration(text: str, path: JsonPath, faults: list[Fault]) -> float:
 
 
 def _leaf(value: Any, annotation: Any, path: JsonPath, faults: list[Fault]) -> Any:
+    if isinstance(value, float) and not isfinite(value):
+        faults.append(Fault(path, "expected a finite number"))
+        return value
     try:
         converted = msgspec.convert(value, annotation)
     except msgspec.ValidationError as error:
         fault = explained(error, annotation)
         faults.append(Fault((*path, *fault.path), fault.message))
         return value
-    if isinstance(converted, float) and not isfinite(converted):
-        faults.append(Fault(path, "expected a finite number"))
     return converted
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rulebook_ralph.agents.agent import AgentLimits
 from rulebook_ralph.core import requirements
-from rulebook_ralph.core.criteria import External, MultiStage, Verification
+from rulebook_ralph.core.criteria import Criteria, External, MultiStage, Verification
 from rulebook_ralph.core.criteria_reading import part_verification
 from rulebook_ralph.core.model import Prd, Stage, Task
 from rulebook_ralph.core.settings import Config, VerificationStep
@@ -95,6 +95,15 @@ class Assigner:
             )
         )
 
+    def _earlier(self, task: Task, stage: Stage) -> tuple[tuple[Stage, Criteria], ...]:
+        """Of the last stage: the criteria of those before it that are more than a promise. They hold for what lands."""
+        config = self.project.config
+        *before, last = requirements.stages_of(config, task)
+        found = ((each, requirements.criteria_for(config, task, each)) for each in before)
+        return tuple(
+            (each, criteria) for each, criteria in found if stage == last and criteria.method != "string_match"
+        )
+
     def assignment(
         self,
         this: Pass,
@@ -119,6 +128,7 @@ class Assigner:
             attempt=this.attempt,
             last_stage=requirements.stages_of(config, task)[-1] == stage,
             criteria=criteria,
+            earlier=self._earlier(task, stage),
             stop_criteria=requirements.stop_criteria_for(config, task),
             prompt=prompt,
             opening=opening,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rulebook_ralph.core.evidence import Verified
 from rulebook_ralph.core.printable import printable
 from rulebook_ralph.loop.evidence import Gates, is_held
 from rulebook_ralph.workspace import commits
@@ -34,7 +33,8 @@ class Candidate:
     ) -> None:
         self.tree = tree
         self.made: str | None = None
-        self.verify_again: Callable[[], Verified] = lambda: Verified(passed=True)
+        self.objection: Callable[[], str | None] = lambda: None
+        """Why the tree that stands now may not be committed, gates aside."""
         self._assignment = assignment
         self._tools = tools
         self._parsed = parsed
@@ -104,8 +104,8 @@ class Candidate:
             red = [result.step for result in self._gates.results if is_held(result, self._assignment.excused)]
             if red:
                 return f"after the commit hooks changed files, these gates failed: {', '.join(red)}"
-        verified = self.verify_again()
-        return None if verified.passed else f"after the commit hooks changed files: {verified.reason}"
+        objection = self.objection()
+        return None if objection is None else f"after the commit hooks changed files: {objection}"
 
 
 def subject(task: Task) -> str:

@@ -7,10 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rulebook_ralph.checks.subject import Subject
+from rulebook_ralph.core.criteria import Criteria
 from rulebook_ralph.core.diff import FileDiff, Versions
 from rulebook_ralph.core.evidence import AgentResult, ParsedIteration, Verified
+from rulebook_ralph.core.model import Stage
 from rulebook_ralph.loop.evidence import Evidence
+from rulebook_ralph.loop.rules.integrity import Integrity
 from rulebook_ralph.loop.rules.promise import promise_given
+from rulebook_ralph.loop.rules.test_counts import TestCounts
 from rulebook_ralph.workspace.diff import read_diff, read_versions
 from rulebook_ralph.workspace.snapshot import Change
 
@@ -91,13 +95,27 @@ class Examination:
 
     def verify(self) -> Verified:
         """What the stage's criteria say of the tree. Raises Cancelled."""
-        from rulebook_ralph.checks.verification import verify  # noqa: PLC0415 - not every attempt comes so far
+        from rulebook_ralph.checks.verification import together, verify  # noqa: PLC0415 - not every attempt comes so far
 
         tree = self._candidate.tree
         if self._verified[0] != tree:
-            verified = verify(self._assignment.criteria, self._subject(), cache=self._tools.results)
-            self._verified = (tree, verified)
+            assignment, results = self._assignment, self._tools.results
+            own = verify(assignment.criteria, self._subject(), cache=results)
+            earlier = assignment.earlier if own.passed else ()
+            others = [verify(criteria, self._subject_of(stage, criteria), cache=results) for stage, criteria in earlier]
+            self._verified = (tree, together(own, others))
         return self._verified[1]
+
+    def objection(self) -> str | None:
+        """Why the tree as it stands now may not be committed, its gates aside. Raises Cancelled."""
+        evidence = self._evidence
+        for rule in (Integrity(), TestCounts()):
+            if evidence is not None and rule.should_run(evidence):
+                verdict = rule.run(evidence)
+                if verdict.action == "continue":
+                    return verdict.reason
+        verified = self.verify()
+        return None if verified.passed else verified.reason
 
     def put_back(self) -> None:
         """Undo what a check or a hook changed: git's own files, the state folder, and the tree."""
@@ -130,6 +148,13 @@ class Examination:
             ask=tools.ask,
             no_model=tools.no_model,
         )
+
+    def _subject_of(self, stage: Stage, criteria: Criteria) -> Subject:
+        """For the criteria of a stage that was verified before: its promise was given then."""
+        described = criteria.description or self._assignment.task.description
+        promises = (*self._parsed.promises, criteria.promise)
+        subject = self._subject()
+        return replace(subject, stage=stage, promise=criteria.promise, promises=promises, description=described)
 
     def _promises(self) -> tuple[str, ...]:
         """The promises that were given; the stage's own too where none is asked for, or another text stands for it."""

@@ -2,7 +2,14 @@
 
 from collections.abc import Iterator
 
-from rulebook_ralph.core.criteria import ACCEPTANCE_CRITERIA, Criteria, External, MultiStage, Semantic, Verification
+from rulebook_ralph.core.criteria import (
+    Criteria,
+    External,
+    MultiStage,
+    Semantic,
+    Verification,
+    with_acceptance_criteria,
+)
 from rulebook_ralph.core.criteria_reading import part_verification
 from rulebook_ralph.core.model import Task
 from rulebook_ralph.core.settings import StopCriteria
@@ -52,10 +59,9 @@ def _lines(verification: Verification, task: Task) -> Iterator[str]:
 
 def _criteria(verification: Semantic, task: Task) -> Iterator[str]:
     for text in verification.check_for:
-        if text.strip() == ACCEPTANCE_CRITERIA:
-            yield "the acceptance criteria above" if task.acceptance_criteria else "the task is done as described"
-        else:
-            yield text.replace(ACCEPTANCE_CRITERIA, "; ".join(task.acceptance_criteria))
+        asked = with_acceptance_criteria(text, task.acceptance_criteria, without="the task is done as described")
+        spelled_out_above = asked != (text,) and asked == task.acceptance_criteria
+        yield "the acceptance criteria above" if spelled_out_above else "; ".join(asked)
 
 
 def _expected(external: External) -> str:

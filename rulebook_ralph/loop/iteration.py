@@ -45,6 +45,7 @@ class Assignment:
     attempt: int
     last_stage: bool
     criteria: Criteria
+    earlier: tuple[tuple[Stage, Criteria], ...]
     stop_criteria: StopCriteria
     prompt: str
     opening: Opening
@@ -116,7 +117,7 @@ def attempt(assignment: Assignment, tools: Tools) -> Outcome:
     examination = Examination(
         assignment, tools, candidate, result, parsed, put_back=lambda: told.put_back("A check or completion hook")
     )
-    candidate.verify_again = examination.verify
+    candidate.objection = examination.objection
     evidence = examination.evidence(changes, told=lambda: tuple(told.facts))
     with ThreadPoolExecutor(1) as saver:  # the snapshot is written while the gates run
         saved = saver.submit(_save, assignment, tools, tree, tips)

@@ -61,7 +61,9 @@ class Landing:
     def land(self, judged: Iteration, task: Task, branch: str, settlement: policy.Settlement) -> policy.Settlement:
         """Move the branch to the candidate commit, from its base only."""
         repository = self._project.repository
-        commit = judged.commit or ""
+        if judged.commit is None:  # the stages were edited after it was judged as the last but one
+            return policy.judged_again("the task's stages were changed while its work was judged")
+        commit = judged.commit
         try:
             commits.move_branch(repository, branch, commit, judged.base_commit, reason=f"ralph: complete {task.id}")
         except GitError:

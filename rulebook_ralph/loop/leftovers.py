@@ -105,8 +105,9 @@ def clear(project: Project) -> None:
     for pattern in (f"{_PREFIX}*", "output-*.log", "marks-*"):
         for path in project.repository.private.glob(pattern):
             path.unlink(missing_ok=True)
-    for folder in project.repository.private.glob("nothing-*"):
-        shutil.rmtree(folder, ignore_errors=True)
+    for pattern in ("nothing-*", "verify-*"):
+        for folder in project.repository.private.glob(pattern):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def keep_aside(project: Project, number: int, files: Mapping[str, bytes | None]) -> Path:

@@ -251,7 +251,9 @@ class Manager:
         """Write order, steps 2 and 3: the judged record, then commit, prd.json, progress, record, state commit."""
         gates = [result for result in outcome.checks if result.method == "gate"]
         self._base = replace(self._base, red=self._base.red - {result.step for result in gates if result.passed})
-        judged = record.judged(opened.record, outcome, base=self._base, at=self._clock.iso())
+        judged = record.judged(
+            opened.record, outcome, base=self._base, at=self._clock.iso(), clean=self._redactor.clean
+        )
         response = self._patience.look_at(judged, opened.executor)
         if response is not None and response.remedy == "give-up-task":
             judged = record.given_up(judged, response.reason)

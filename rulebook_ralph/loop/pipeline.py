@@ -97,6 +97,7 @@ class _Judging:
         if self._gates_due(verdict):
             try:
                 self._run_gates()
+                verdict = self._with_claims(verdict)
             except (Cancelled, RalphError):
                 raise
             except Exception as error:  # noqa: BLE001 - the verdict stands already
@@ -104,6 +105,11 @@ class _Judging:
         gates = self._given.run_gates() if self._gates else Gates()  # commit hooks may have had them run again
         criteria = self._verified.results if self._verified else ()
         return Judgement(verdict, gates, (*criteria, *self._hook_checks), tuple(self._log))
+
+    def _with_claims(self, verdict: Verdict) -> Verdict:
+        """What gates that were run after the verdict say of the agent's claims is feedback, too."""
+        feedback = "\n\n".join(filter(None, [verdict.feedback, *contradicted_claims(self.evidence)]))
+        return msgspec.structs.replace(verdict, feedback=feedback) if verdict.action == "continue" else verdict
 
     def _gates_due(self, verdict: Verdict) -> bool:
         """Gates are run whenever the tree changed and the agent came to its end; they are not paid for otherwise."""

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rulebook_ralph.agents.models import ANTHROPIC
 from rulebook_ralph.core import requirements
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.identifiers import problem_with_id
@@ -52,6 +53,8 @@ def require_agents(project: Project, crew: Crew, prd: Prd, notice: Callable[[str
         for task in open_tasks
         for stage in requirements.stages_of(config, task)
     }
+    if config.judge.executor not in ("", ANTHROPIC):
+        crew.member(config.judge.executor)
     for executor in needed or {config.defaults.executor: None}:
         probe = crew.member(executor).agent.probe()
         if fallback := crew.fallback_of(executor):

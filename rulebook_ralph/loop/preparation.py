@@ -64,7 +64,11 @@ def prepare(
         preflight.require_unmodified(project)
     if done := check_out_branch(project.repository, settler.branch):
         notice("info", f"{done}; all commits of this run go there")
-    blocked = (task.id for task in settler.prd.tasks if task.status == "blocked")
+    blocked = (
+        task.id
+        for task in settler.prd.tasks
+        if task.status == "blocked" and not requirements.has_spent_all(project.config.limits, task)
+    )
     reopen = frozenset(blocked) if options.retry_blocked else frozenset[str]()
     return Prepared(ready, settler, reopen, iterations_allowed(project, settler.prd, options, reopen))
 

@@ -1,6 +1,7 @@
 """The record of an iteration through its phases: executing, judged, settled. Pure functions on values."""
 
 import hashlib
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
@@ -47,8 +48,11 @@ def opened(
     )
 
 
-def judged(record: Iteration, outcome: Outcome, *, base: Base, at: str) -> Iteration:
-    """The record with everything the attempt gave and the verdict. From here its end is decided."""
+def judged(record: Iteration, outcome: Outcome, *, base: Base, at: str, clean: Callable[[str], str]) -> Iteration:
+    """The record with everything the attempt gave and the verdict; `clean` takes secrets out of names of files.
+
+    From here its end is decided.
+    """
     result = outcome.result
     return replace(
         record,
@@ -63,7 +67,7 @@ def judged(record: Iteration, outcome: Outcome, *, base: Base, at: str) -> Itera
         log=outcome.log,
         red_on_base=tuple(sorted(base.red)),
         tests_on_base=dict(base.tests),
-        files_changed=tuple(change.path for change in outcome.changes)[:MAX_FILES],
+        files_changed=tuple(clean(change.path) for change in outcome.changes[:MAX_FILES]),
         parsed=outcome.parsed,
         context_loss=outcome.parsed.context_loss,
         tool_results=result.tool_results,

@@ -150,7 +150,8 @@ class Settler:
     @contextmanager
     def watched(self) -> Iterator[None]:
         """While gates run on the base: what they change in the state folder is put back."""
-        self.watch.begin(0, prd=self._prd_bytes)
+        with self.writing:
+            self.watch.begin(0, prd=self._prd_bytes)
         try:
             yield
         finally:
@@ -260,12 +261,12 @@ class Settler:
         self._put_prd(prd, self._encoder.encode(prd))
 
     def _put_prd(self, prd: Prd, data: bytes) -> None:
-        self.prd = prd
         if data != self._prd_bytes:
             disk.replace_file(self._project.folder.prd, data)
             self._prd_bytes = data
             self._prd_seen = disk.fingerprint(self._project.folder.prd)
             self.landing.unsaved.add("prd.json")
+        self.prd = prd
 
     def _append_progress(self, final: Iteration, settlement: policy.Settlement) -> None:
         text = self.progress_text()
@@ -273,7 +274,11 @@ class Settler:
             return
         addition = progress.closing(text) + progress.entry(
             final,
-            gates=[f"{check.step} {'passed' if check.passed else 'failed'}" for check in final.checks],
+            gates=[
+                f"{check.step} {'passed' if check.passed else 'failed'}"
+                for check in final.checks
+                if check.method == "gate"
+            ],
             reason="" if settlement.trigger == "complete" else reason_of(final, settlement),
             learnings=final.parsed.learnings if final.parsed else (),
             summary=final.parsed.summary if final.parsed and settlement.trigger == "complete" else "",

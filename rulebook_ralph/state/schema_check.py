@@ -13,8 +13,11 @@ from rulebook_ralph.resources import schema
 
 def faults_against(value: Any, name: str, definition: str | None = None) -> Iterator[Fault]:
     """Every fault of a value held against the schema `name`, or against one definition in it."""
-    for error in _validator(name, definition).iter_errors(value):
-        yield from _faults(error)
+    try:
+        for error in _validator(name, definition).iter_errors(value):
+            yield from _faults(error)
+    except RecursionError:
+        yield Fault((), "is nested too deeply")
 
 
 @cache

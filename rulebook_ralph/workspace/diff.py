@@ -1,7 +1,7 @@
 """What differs between two trees, line by line, whatever git's configuration and attributes say.
 
 Both questions are asked from an empty folder with no index, so that a `.gitattributes` that an agent left can declare
-no text binary and name no driver. What is kept is bounded: a file with too much of a patch counts as binary.
+no text binary and name no driver. What is kept is bounded: a file with too much of a patch counts as binary and cut.
 """
 
 import hashlib
@@ -56,7 +56,7 @@ def read_diff(repository: Repository, before_tree: str, after_tree: str) -> tupl
     """What changed from one tree to the other, the state folder aside. Raises GitError.
 
     A file that became a link counts as modified. Text in another encoding than UTF-8 has U+FFFD for what is not
-    UTF-8. A file too large to be kept has `binary` set, as binary ones have.
+    UTF-8. A text too large to be kept has `binary` and `cut` set.
     """
     if before_tree == after_tree:
         return ()
@@ -64,7 +64,9 @@ def read_diff(repository: Repository, before_tree: str, after_tree: str) -> tupl
         found = list(_read_files(output))
     doubtful = [file for file, by_git in found if by_git and file.kind != "D"]
     texts = read_versions(repository, before_tree, after_tree, doubtful) if doubtful else {}
-    return tuple(_as_text(file, texts[file.path]) if file.path in texts else file for file, _ in found)
+    files = [_as_text(file, texts[file.path]) if file.path in texts else file for file, _ in found]
+    cut = _texts_among(repository, after_tree, [file.path for file in files if file.binary and file.kind != "D"])
+    return tuple(replace(file, cut=True) if file.path in cut else file for file in files)
 
 
 def _as_text(file: FileDiff, texts: Versions) -> FileDiff:
@@ -247,14 +249,53 @@ def _verify(name: str, content: bytes) -> None:
         )
 
 
+def _texts_among(repository: Repository, tree: str, paths: Sequence[str]) -> set[str]:
+    """Those of the files of a tree that are texts, however large. Raises GitError, RalphError."""
+    found: set[str] = set()
+    in_one = [path for path in paths if "\n" not in path]
+    if in_one:
+        question = b"".join(os.fsencode(f"{tree}:{path}\n") for path in in_one)
+        with _reading(repository, ("cat-file", "--batch"), question) as output:
+            found |= {path for path in in_one if _next_is_text(output)}
+    for path in paths:
+        content = repository.file_of(tree, path) if "\n" in path else None
+        if content is not None and not _is_binary(len(content), content.count(0), _strange(content)):
+            found.add(path)
+    return found
+
+
+def _next_is_text(output: IO[bytes]) -> bool:
+    """The same as `_decoded` asks of a small one, without keeping the content."""
+    head = output.readline().rstrip(b"\n").rsplit(b" ", 2)
+    if len(head) < 3 or not head[2].isdigit():  # noqa: PLR2004 - object, type, size; or: name, missing
+        return False
+    left = size = int(head[2])
+    nuls = strange = 0
+    while left > 0 and (block := output.read(min(left, _BLOCK))):
+        left -= len(block)
+        nuls += block.count(0)
+        strange += _strange(block)
+    output.read(1)
+    return head[1] == b"blob" and not _is_binary(size, nuls, strange)
+
+
+_ASCII = bytes(range(128))
+
+
+def _strange(content: bytes) -> int:
+    """How many bytes are not ASCII; to decode a large file would take long."""
+    return len(content.translate(None, delete=_ASCII))
+
+
+def _is_binary(size: int, nuls: int, unreadable: int) -> bool:
+    return nuls > 0 and (nuls > max(_FEW_NULS, _NULS * size) or unreadable > _UNREADABLE * size)
+
+
 def _decoded(content: bytes | None) -> str | None:
     if content is None or len(content) > MOST_OF_A_FILE:
         return None
     text = content.decode("utf-8", "replace")
-    nuls, unreadable = text.count("\0"), text.count("\ufffd")
-    if nuls and (nuls > max(_FEW_NULS, _NULS * len(text)) or unreadable > _UNREADABLE * len(text)):
-        return None
-    return text
+    return None if _is_binary(len(text), text.count("\0"), text.count("\ufffd")) else text
 
 
 @contextmanager

@@ -58,3 +58,18 @@ def test_what_only_a_warning_passed_is_no_evidence(tmp_path: Path) -> None:
     project = make_project(tmp_path, agent=HONEST, gates=gates, attempts=1)
     assert project.ralph("run", "--no-retry-blocked").code == 3
     assert "no gate passed" in project.last.feedback or "Every gate is red" in project.last.feedback
+
+
+def test_what_a_commit_hook_makes_of_the_tree_is_inspected_too(tmp_path: Path) -> None:
+    """The repository's own hook runs the agent's code: it must not get past the last look at protected files."""
+    agent = "cat > lib.sh <<'END'\ntest -z \"$GIT_INDEX_FILE\" || echo other > LICENSE\nEND\n" + HONEST
+    project = make_project(
+        tmp_path, agent=agent, files={**FILES, "lib.sh": "true\n", "LICENSE": "ours\n"}, attempts=1, protect=["LICENSE"]
+    )
+    hook = project.root / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\n. ./lib.sh\n")
+    hook.chmod(0o755)
+    assert project.ralph("run", "--no-retry-blocked").code == 3
+    assert project.task_commits() == {}
+    assert "LICENSE" in project.last.feedback

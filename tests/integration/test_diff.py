@@ -167,14 +167,20 @@ def test_what_is_kept_is_bounded(trees: Trees, monkeypatch: pytest.MonkeyPatch) 
     trees.write("a-long-line", "x" * 5000 + "\n")
     trees.write("b-many-lines", "x\n" * 2000)
     trees.write("c", "small\n" * 10)
+    trees.write("c-large-image", b"\x89PNG\0\0" * 1000)
+    trees.write("c-like\na-text", "x\n" * 2000)
+    trees.write("c-marked", "\0" + "x = 1\n" * 2000)
     for number in range(4):
         trees.write(f"d{number}", "fills\n" * 50)
     after = trees.save()
     found = {file.path: file for file in read_diff(trees.repository, before, after)}
-    assert [file.path for file in found.values() if file.binary][:2] == ["a-long-line", "b-many-lines"]
+    assert [file.path for file in found.values() if file.cut] == [
+        *("a-long-line", "b-many-lines", "c-like\na-text", "c-marked", "d2", "d3"),
+    ]
+    assert [file.path for file in found.values() if file.binary and not file.cut] == ["c-large-image"]
     assert len(found["c"].added) == 10
     assert found["d0"].added
-    assert found["d3"] == FileDiff("A", "d3", None, binary=True)
+    assert found["d3"] == FileDiff("A", "d3", None, binary=True, cut=True)
     versions = read_versions(trees.repository, before, after, list(found.values()))
     assert versions["a-long-line"].after is None
     assert versions["c"].after == "small\n" * 10

@@ -15,15 +15,17 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from msgspec.structs import replace
 
 from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.agent import AgentSettings
-from rulebook_ralph.agents.agent_model import judging
+from rulebook_ralph.agents.agent_model import _failure, judging
 from rulebook_ralph.agents.anthropic_model import ALIASES, AnthropicModel
 from rulebook_ralph.agents.models import JudgingModel, judge_from
 from rulebook_ralph.checks.semantic import check
 from rulebook_ralph.core.criteria import Semantic
-from rulebook_ralph.core.question import Ask, ModelError, Question
+from rulebook_ralph.core.evidence import AgentFault, AgentResult, ErrorKind
+from rulebook_ralph.core.question import Ask, ModelError, ModelRefusedError, Question
 from rulebook_ralph.core.settings import Judge
 from tests.judges import Obedient, honest
 from tests.unit.semantic_cases import added, work
@@ -198,6 +200,12 @@ def test_the_aliases_are_names_that_the_package_knows() -> None:
 HTML = {"content-type": "text/html"}
 FAILURES: dict[str, tuple[Reply, str]] = {
     "401": (failed(401, "invalid x-api-key"), r"HTTP 401: invalid x-api-key; check ANTHROPIC_API_KEY"),
+    "400": (failed(400, "Output blocked by content filtering policy"), r"HTTP 400: Output blocked"),
+    "402": (failed(402, "pay"), r"HTTP 402: pay"),
+    "403": (failed(403, "not yours"), r"HTTP 403: not yours"),
+    "413": (failed(413, "Request too large"), r"HTTP 413: Request too large"),
+    "422": (failed(422, "unprocessable"), r"HTTP 422: unprocessable"),
+    "no credit": (failed(400, "Your credit balance is too low to go on"), r"HTTP 400: Your credit balance"),
     "404": (failed(404, "model: nope"), r"HTTP 404: model: nope; check judge.model"),
     "429": (failed(429, "rate limit"), r"HTTP 429: rate limit"),
     "529": (failed(529, "Overloaded"), r"HTTP 529: Overloaded"),
@@ -216,10 +224,12 @@ FAILURES: dict[str, tuple[Reply, str]] = {
 
 
 @pytest.mark.parametrize(("reply", "told"), FAILURES.values(), ids=FAILURES)
-def test_every_failure_is_one_line(reply: Reply, told: str) -> None:
+def test_every_failure_is_one_line_and_says_whose_doing_it_may_be(reply: Reply, told: str) -> None:
     with serving(lambda _request: reply) as server, pytest.raises(ModelError, match=told) as failure:
         model(server.url)(QUESTION)
     assert "\n" not in str(failure.value)
+    nobodys = re.search(r"HTTP (40[1-4]|429|5\d\d)|credit balance", str(failure.value))
+    assert isinstance(failure.value, ModelRefusedError) is not bool(nobodys)
 
 
 def test_a_short_fault_of_the_server_is_tried_again() -> None:
@@ -231,8 +241,9 @@ def test_a_short_fault_of_the_server_is_tried_again() -> None:
 def test_nobody_there_and_no_key_are_told() -> None:
     with serving(lambda _request: said("yes")) as server:
         pass
-    with pytest.raises(ModelError, match="cannot be reached"):
+    with pytest.raises(ModelError, match="cannot be reached") as failure:
         model(server.url, retries=0)(QUESTION)
+    assert not isinstance(failure.value, ModelRefusedError)
     with pytest.raises(ModelError, match="neither ANTHROPIC_API_KEY nor ANTHROPIC_AUTH_TOKEN is set"):
         model(server.url, ANTHROPIC_API_KEY="")(QUESTION)
     with pytest.raises(ModelError, match="the API"):
@@ -240,7 +251,10 @@ def test_nobody_there_and_no_key_are_told() -> None:
 
 
 def test_a_slow_server_is_given_up() -> None:
-    with serving(lambda _request: Reply({}, delay=30)) as server, pytest.raises(ModelError, match=r"0\.3 s|in time"):
+    with (
+        serving(lambda _request: Reply({}, delay=30)) as server,
+        pytest.raises(ModelRefusedError, match=r"0\.3 s|in time"),
+    ):
         model(server.url, timeout=0.3)(QUESTION)
 
 
@@ -314,20 +328,38 @@ def test_an_agent_judges_in_an_empty_folder_that_is_gone_afterwards(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "told", "may_be_the_datas_doing"),
     [
-        ("import sys; sys.exit('no login')", "agent mine: .*no login"),
-        ("pass", "agent mine gave no answer"),
-        ("import time; time.sleep(30)", r"agent mine: no answer within 0\.4 s"),
+        ("import sys; sys.exit('no login')", "agent mine: .*no login", True),
+        ("pass", "agent mine gave no answer", True),
+        ("import time; time.sleep(30)", r"agent mine: no answer within 0\.4 s", True),
+        ("import sys; sys.exit(127)", "agent mine: exit code 127", False),
     ],
 )
-def test_an_agent_that_fails_is_told_in_one_line(tmp_path: Path, code: str, told: str) -> None:
+def test_an_agent_that_fails_is_told_in_one_line(
+    tmp_path: Path, code: str, told: str, may_be_the_datas_doing: bool
+) -> None:
     judge = Judge(executor="mine", timeout=0.4 if "sleep" in code else 20)
     ask = chosen(agent_settings(tmp_path, code), tmp_path, judge=judge).ask
     assert ask
     with pytest.raises(ModelError, match=told) as failure:
         ask(QUESTION)
     assert "\n" not in str(failure.value)
+    assert isinstance(failure.value, ModelRefusedError) is may_be_the_datas_doing
+
+
+FAULTS: dict[ErrorKind, bool] = {
+    kind: kind
+    not in {"not-installed", "authentication", "billing", "usage-limit", "rate-limit", "overloaded", "network"}
+    for kind in get_args(ErrorKind)
+}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_only_a_fault_that_comes_whatever_is_asked_excuses_an_agent(kind: ErrorKind) -> None:
+    result = AgentResult(agent="a", status="failed", fault=AgentFault(kind=kind, message="m"))
+    assert (_failure(result) is ModelRefusedError) is FAULTS[kind]
+    assert _failure(replace(result, status="killed", killed_by="wall-time")) is ModelRefusedError
 
 
 def test_the_end_of_the_run_ends_an_agent_that_judges(tmp_path: Path) -> None:
@@ -392,21 +424,47 @@ def test_choosing_a_model_imports_no_client() -> None:
 NO_TOOLS = ("--tools", "", "--strict-mcp-config")
 
 
-@pytest.mark.parametrize(
-    ("type_", "args", "left"),
-    [
-        ("claude", ("--dangerously-skip-permissions", "--max-turns", "5"), ("--max-turns", "5", *NO_TOOLS)),
-        ("claude", ("--permission-mode", "bypassPermissions", "--verbose"), ("--verbose", *NO_TOOLS)),
-        ("claude", ("--allowedTools", "Bash", "Edit", "--add-dir=/", "-c"), ("-c", *NO_TOOLS)),
-        ("codex", ("exec", "--dangerously-bypass-approvals-and-sandbox", "-"), ("exec", "-")),
-        ("gemini", ("--yolo",), ()),
-        ("command", ("-f", "--tools", "x", "--auto"), ("-f", "--tools", "x", "--auto")),
-    ],
-)
-def test_an_agent_that_judges_is_allowed_nothing(type_: str, args: tuple[str, ...], left: tuple[str, ...]) -> None:
-    settings = judging(AgentSettings(id="a", type=type_, args=args, permissions="full", model="own"), "haiku")
-    assert (settings.permissions, settings.args) == ("ask", left)
-    assert settings.model == ("haiku" if type_ == "claude" else "own")
+JUDGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "codex --sandbox danger-full-access -s x -c sandbox_mode=x --dangerously-bypass-approvals-and-sandbox -m x": (
+        ("codex", "exec", "--json", "--skip-git-repo-check", "--sandbox", "read-only", "-m", "x"),
+        (),
+    ),
+    "gemini --approval-mode yolo -y --yolo --model=x": (
+        ("gemini", "--output-format", "stream-json", "--approval-mode", "default", "--model=x"),
+        (),
+    ),
+    "qwen --approval-mode=yolo -y --model -y": (
+        ("qwen", "--output-format", "stream-json", "--approval-mode", "default", "--model", "own"),
+        (),
+    ),
+    "opencode --auto --attach http://x": (("opencode", "run", "--format", "json", "--model", "own"), ()),
+    "cursor -f --force": (("--model", "own"), ("-f", "--force")),
+    "copilot --allow-all-tools --allow-tool=shell": (("--model", "own"), ("--allow-all-tools", "--allow-tool=shell")),
+    "claude --permission-mode bypassPermissions --allowedTools Bash Edit --add-dir=/ --max-turns 5": (
+        ("--model", "haiku", *NO_TOOLS),
+        ("bypassPermissions", "Bash", "Edit", "--add-dir=/", "--max-turns"),
+    ),
+}
+
+
+@pytest.mark.parametrize("configured", JUDGES)
+def test_an_agent_that_judges_is_allowed_nothing(configured: str) -> None:
+    type_, *args = configured.split()
+    settings = judging(
+        AgentSettings(id="a", type=type_, args=tuple(args), permissions="full", model="own", endpoint="http://x"),
+        "haiku",
+    )
+    assert (settings.permissions, settings.endpoint) == ("ask", "")
+    agent = registry.create(settings, {})
+    argv = agent.argv(()) if type_ == "copilot" else agent.argv()  # type: ignore[attr-defined]
+    expected, refused = JUDGES[configured]
+    assert argv[-len(expected) :] == expected
+    assert not set(refused) & set(argv)
+
+
+def test_a_program_of_the_users_own_keeps_its_args() -> None:
+    args = ("-f", "--tools", "x", "--auto")
+    assert judging(AgentSettings(id="a", type="command", args=args), "haiku").args == args
 
 
 def test_a_model_named_for_another_agent_is_passed_on() -> None:

@@ -200,7 +200,7 @@ class Story:
 
 
 AGENT = """\
-[ -n "$RALPH_TASK" ] || exit 9  # asked to judge: it cannot
+[ -n "$RALPH_TASK" ] || exit 127  # asked to judge: it cannot
 cat > "$BESIDE/prompt-$RALPH_TASK-$RALPH_ATTEMPT"
 mkdir -p work
 echo "by attempt $RALPH_ATTEMPT" > "work/$RALPH_TASK.txt"

@@ -267,3 +267,23 @@ def test_a_stage_is_judged_by_the_criteria_it_started_with(tmp_path: Path) -> No
     commands = [check.command for record in project.records for check in record.checks if check.method == "external"]
     assert commands == ["grep -qx 'round 2' work.txt", *["grep -qx 'round 3' work.txt"] * 2]
     assert "The folder .rulebook-ralph/ was changed (prd.json)" in project.records[0].feedback
+
+
+def test_the_criteria_of_earlier_stages_hold_for_what_lands(tmp_path: Path) -> None:
+    """A reviewer may mend things; what it breaks of the coder's criteria it does not get past."""
+    check = {
+        "promise": "MADE",
+        "verificationMethod": "external",
+        "verificationConfig": {"command": "grep -q round work.txt"},
+    }
+    project = staged(
+        tmp_path,
+        "test $RALPH_STAGE = coder && echo round > work.txt || echo mended > work.txt\n" + PROMISE,
+        tasks=[task("one", completion={"coder": check, "reviewer": {"maxIterations": 1}})],
+    )
+    assert project.ralph("run", "--no-retry-blocked").code == 3
+    assert project.task_commits() == {}
+    assert project.last.stage == "reviewer"
+    assert project.last.verdict is not None
+    assert project.last.verdict.hook == "criteria"
+    assert "grep -q round work.txt" in project.last.feedback

@@ -1,5 +1,7 @@
 """How many tests ran, by the output of the runners."""
 
+from time import perf_counter
+
 import pytest
 
 from rulebook_ralph.checks.integrity import counts
@@ -62,3 +64,61 @@ def test_tests_that_were_only_listed_are_not_counted_in_a_part_of_the_output() -
     listed = "--- PASS: TestA (0.00s)\n"
     assert counts.tests_run(f"{listed}\n… 100 bytes left out …\n{listed}") is None
     assert counts.tests_run("5 passed in 1s\n… 100 bytes left out …\n6 passed in 1s") == 6
+
+
+NUMBERS = " ".join(str(1000 + n) for n in range(5000))
+HOSTILE = (
+    NUMBERS,
+    NUMBERS[:1990],
+    f"{'=' * 900} {NUMBERS[:900]}",
+    "1 a, " * 390 + "x",
+    "=" * 1990,
+    f"1 a{'1' * 1900}",
+    f"1 a in {'1.' * 900}",
+    f"Tests:{' ' * 1900}x",
+    f"Tests: {'1' * 1900}",
+    f"Tests: 1 a {'1' * 1900}",
+    f"Tests  {NUMBERS[:1900]}",
+    f"Tests  {'1 a | ' * 300}",
+    f"Tests: 1, Assertions: {'1' * 1900}",
+    f"Summary [{']' * 1900}",
+    f"Summary []{' ' * 900}{'1' * 900}",
+    f"1 tests, 1 failures{', 1' * 600}",
+    f"1 tests, 1 failures, {'1' * 1900}",
+    "Failed: 1, " * 180,
+    f"Failed:{' ' * 1900}x",
+    "ok | 1 passed" + " | 1" * 450,
+    f"OK ({'(' * 900}",
+    f"ok {'1' * 1900}a",
+    f"ok 1 {'# ' * 900}",
+    f"{'1' * 1900} passing (x",
+    f"{'1' * 1900} tests failed",
+    f"100% tests passed, {'1' * 1900} tests failed out of 1",
+    f"Tests: 1 passed, {'1' * 1900}",
+    f"test result: {'a' * 1900}",
+    f"{'1' * 1000} examples, {'1' * 900}",
+    f"Executed {'1' * 1900} tests, with",
+    "\x1b[" * 900 + "\x1b[" + "1;" * 400,
+)
+
+
+@pytest.mark.parametrize("line", HOSTILE)
+def test_no_line_takes_long(line: str) -> None:
+    times = []
+    for _ in range(3):
+        started = perf_counter()
+        counts.tests_run(f"{line}\n" * 5)
+        counts.tells_of_failures(f"{line}\n" * 5)
+        times.append(perf_counter() - started)
+    assert min(times) < 0.1
+
+
+def test_many_summaries_that_go_on_take_no_long_time() -> None:
+    started = perf_counter()
+    assert counts.tells_of_failures("1 passing\n" * 50_000 + "1 failing\n")
+    assert perf_counter() - started < 3
+
+
+def test_a_line_too_long_to_be_a_summary_is_none() -> None:
+    assert counts.tests_run("5 passed, " * 300 + "5 passed in 0.1s") is None
+    assert counts.tests_run("5 passed in 0.1s\n" + "x" * 3000) == 5

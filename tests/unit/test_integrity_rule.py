@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rulebook_ralph.checks.integrity.globs import Globs
+from rulebook_ralph.checks.integrity.globs import Globs, _Glob
 from rulebook_ralph.core.diff import FileDiff, Versions
 from rulebook_ralph.core.evidence import SKIP, CheckResult
 from rulebook_ralph.core.model import Task
@@ -68,6 +68,28 @@ def test_globs_are_those_of_gitignore(glob: str, path: str, meant: bool) -> None
 @given(st.lists(st.text("ab*?[]!\\/.-^", max_size=8), max_size=4), st.text("ab/.-", max_size=12))
 def test_no_glob_raises(globs: list[str], path: str) -> None:
     Globs(globs).match(path)
+
+
+@given(
+    st.lists(st.sampled_from(["**/", "**", "*", "?", "a", "b", "/", "[!a]", "[ab]"]), max_size=8),
+    st.text("ab/", max_size=10),
+)
+def test_following_a_glob_says_the_same_as_its_expression(parts: list[str], path: str) -> None:
+    glob = _Glob("".join(parts))
+    assert glob.follow(path) is (glob._expression.fullmatch(path) is not None)
+
+
+@pytest.mark.parametrize(
+    "glob", ["**/a/" * 5 + "x", "**/" * 9 + "x", "/" + "*a" * 12 + "b", "**a" * 8 + "b", "a/**/" * 5 + "*"]
+)
+def test_no_glob_takes_long(glob: str) -> None:
+    globs = Globs((glob,))
+    started = perf_counter()
+    for path in ("a/" * 200 + "y", "a" * 400):
+        globs.match(path)
+    assert perf_counter() - started < 0.5
+    assert Globs(("**/a/" * 5 + "x",)).match("b/a/b/a/a/b/b/a/a/x")
+    assert not Globs(("**/a/" * 5 + "x",)).match("b/a/b/a/a/b/b/a/x")
 
 
 def test_the_last_glob_decides() -> None:
@@ -130,15 +152,48 @@ def test_a_secret_that_was_added_is_told_without_it(line: str, settings: Setting
     ],
 )
 def test_a_plain_example_is_no_secret(line: str) -> None:
-    given = changed({"a.py": "x\n"}, {"a.py": f"x\n{line}\n"}, has_secret=has_secret)
+    given = changed({"a.py": "x\n"}, {"a.py": f"x\n{line}\n"}, has_secret=has_secret, has_own_secret=lambda _: False)
     assert Integrity().run(given) == SKIP
+
+
+def test_a_secret_of_this_environment_is_no_example_and_only_the_configuration_allows_it() -> None:
+    redactor = Redactor({"MY_TOKEN": "example-hunter2", "API_KEY": "sk-ant-fake-key-for-the-tests-1"})
+    named = Task(id="one", title="Write a.py")
+    for line in ("x = 'example-hunter2'", "sk-ant-fake-key-for-the-tests-1", "x" * 30_000 + " example-hunter2"):
+        given = changed(
+            {},
+            {"a.py": f"x\n{line}\n"},
+            has_secret=lambda text: redactor.clean(text) != text,
+            has_own_secret=redactor.holds_value,
+            task=named,
+        )
+        allowed = replace(given, integrity=Settings(allow=("a.py",)))
+        assert Integrity().run(allowed) == SKIP
+        verdict = Integrity().run(given)
+        assert "a.py:2: a secret of this environment was added" in verdict.feedback
+        assert "hunter2" not in verdict.feedback + verdict.reason
+
+
+def test_a_text_too_large_to_be_inspected_is_told_unless_allowed() -> None:
+    def judged(*allow: str, cut: bool = True) -> str:
+        diff = (FileDiff("A", "data/big.csv", None, binary=True, cut=cut),)
+        change = Change("data/big.csv", "A", is_gitlink=False)
+        task = Task(id="one", title="Write data/big.csv")
+        given = evidence(changes=(change,), diff=lambda: diff, integrity=Settings(allow=allow), task=task)
+        return Integrity().run(given).feedback
+
+    assert "data/big.csv: is too large to be inspected" in judged()
+    assert "integrity.allow" in judged("*.txt")
+    assert judged("data/") == ""
+    assert judged(cut=False) == ""
 
 
 def test_a_secret_that_was_there_or_is_allowed_is_not_told() -> None:
     line = f"key = '{KEY}'\n"
     assert Integrity().run(changed({"a.py": line}, {"a.py": "# x\n" + line}, has_secret=has_secret)) == SKIP
-    allowed = Settings(allow=("a.py",))
-    assert Integrity().run(changed({}, {"a.py": line}, has_secret=has_secret, integrity=allowed)) == SKIP
+    given = changed({}, {"a.py": line}, has_secret=has_secret, has_own_secret=lambda _: False)
+    assert Integrity().run(replace(given, integrity=Settings(allow=("a.py",)))) == SKIP
+    assert Integrity().run(given).action == "continue"
 
 
 def test_naming_a_file_excuses_what_looks_like_a_secret_and_never_a_real_one() -> None:

@@ -522,3 +522,32 @@ def test_no_text_makes_the_judge_slow(path: str, piece: str) -> None:
 
 def _always(texts: dict[str, Versions], files: Sequence[FileDiff]) -> dict[str, Versions]:
     return texts
+
+
+GO_HEAD = 'package p\n\nimport (\n\t"os"\n\t"testing"\n)\n\n'
+GO_TEST = "func TestA(t *testing.T) {\n\tif f() != 1 {\n\t\tt.Fatal(1)\n\t}\n}\n"
+GO_MAIN = "func TestMain(m *testing.M) {\n\tsetup()\n\tos.Exit(m.Run())\n}\n\n"
+GO_INIT = "func init() {\n\tif on {\n\t\tos.Exit(0)\n\t}\n}\n\n"
+GO_HELPER = "\nfunc TestHelperProcess(t *testing.T) {\n\tif off() {\n\t\treturn\n\t}\n\tdefer os.Exit(0)\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ({}, {"p/main_test.go": GO_HEAD + GO_MAIN}, "p/main_test.go:8: `TestMain` was added"),
+        ({"p/a_test.go": GO_HEAD + GO_TEST}, {"p/a_test.go": GO_HEAD + GO_MAIN + GO_TEST}, "`TestMain` was added"),
+        ({"p/a_test.go": GO_HEAD + GO_TEST}, {"p/a_test.go": GO_HEAD + GO_INIT + GO_TEST}, "`init` can now end"),
+        ({"q/a_test.go": GO_MAIN}, {"q/a_test.go": GO_MAIN, "p/a_test.go": GO_MAIN}, "p/a_test.go:1: `TestMain` was"),
+        ({"p/a_test.go": GO_MAIN}, {"p/a_test.go": GO_MAIN.replace("m.Run()", "0")}, "`TestMain` can now end"),
+        ({"p/a_test.go": GO_MAIN}, {"p/a_test.go": "func TestMain(m *testing.M) {\n}\n"}, "does not run the tests"),
+        ({"p/a_test.go": GO_MAIN}, {"p/a_test.go": GO_MAIN.replace("setup()", "more()")}, ""),
+        ({"p/a_test.go": GO_MAIN + GO_TEST}, {"p/a_test.go": GO_TEST, "p/main_test.go": GO_MAIN}, ""),
+        ({"p/a_test.go": GO_INIT + GO_TEST}, {"p/a_test.go": GO_INIT + GO_TEST + GO_HELPER}, ""),
+        ({}, {"p/a_test.go": GO_HEAD + "func init() {\n\tsetup()\n}\n\n" + GO_TEST}, ""),
+        ({}, {"p/main.go": GO_HEAD + GO_INIT}, ""),
+    ],
+)
+def test_go_code_that_runs_before_the_tests(before: dict[str, str], after: dict[str, str], words: str) -> None:
+    found = told(before, after)
+    assert (words in " ".join(found) and found) if words else not found, found
+    assert not told(before, after, allow=("**",))

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from rulebook_ralph.core.evidence import Iteration, Verdict
+from rulebook_ralph.core.evidence import CheckResult, Iteration, Verdict
 from rulebook_ralph.core.repeats import counted, failure_of
 
 AT = "2026-01-01T00:00:00.000Z"
@@ -22,7 +22,8 @@ def _judged(feedback: str = OUTPUT, *, tree: str = "t1", hook: str = "gates", co
         started_at=AT,
         base_commit="0" * 40,
         verdict=Verdict(action="continue", hook=hook, reason="gate failed: tests (exit code 1)", counts=counts),
-        feedback=feedback,
+        feedback="in the words of the agent",
+        checks=(CheckResult(step="tests", command="make test", passed=False, reason="exit code 1", output=feedback),),
         tree=tree,
     )
 
@@ -38,6 +39,13 @@ def test_timings_addresses_hashes_and_the_order_of_lines_make_no_new_failure() -
 )
 def test_another_tree_hook_stage_or_test_is_another_failure(other: Iteration) -> None:
     assert failure_of(_judged()) != failure_of(other)
+
+
+@pytest.mark.parametrize("hook", ["promise", "contradictions", "work"])
+def test_other_words_of_an_agent_make_no_new_failure(hook: str) -> None:
+    said = _judged(hook=hook)
+    verdict = Verdict(action="continue", hook=hook, reason="it said something else")
+    assert failure_of(said) == failure_of(replace(said, verdict=verdict, feedback="other words"))
 
 
 def test_what_does_not_count_or_did_not_fail_is_no_failure() -> None:

@@ -41,6 +41,7 @@ KEYWORDS = frozenset(
         "minimum",
         "maximum",
         "exclusiveMinimum",
+        "maximum",
         "minItems",
         "maxItems",
         "minLength",

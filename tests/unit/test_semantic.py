@@ -22,8 +22,11 @@ from rulebook_ralph.checks.semantic_material import gather
 from rulebook_ralph.checks.semantic_prompt import data
 from rulebook_ralph.checks.shell import Cancelled
 from rulebook_ralph.checks.subject import Ask, ModelError, Question, Subject
-from rulebook_ralph.core.criteria import Semantic
+from rulebook_ralph.core.criteria import Criteria, Semantic
 from rulebook_ralph.core.diff import FileDiff, Line
+from rulebook_ralph.core.model import Task
+from rulebook_ralph.core.question import ModelRefusedError
+from rulebook_ralph.loop import expectations
 from tests.judges import answer, honest, lines_of, nonce_of, ruling, scripted, statements_of, yes_to_all
 from tests.unit.semantic_cases import added, counting_token, numbered, work
 
@@ -89,8 +92,36 @@ def test_the_placeholder_stands_for_the_acceptance_criteria() -> None:
     assert criteria_of(wanted, ("a", "b")) == ("a", "b", "Safe, and: a; b")
 
 
-def test_without_acceptance_criteria_there_is_nothing_to_pass() -> None:
-    found = judged(work(GREETING, ask=never), Semantic(check_for=("{{acceptance_criteria}}",)))
+def test_without_acceptance_criteria_the_description_is_judged() -> None:
+    wanted = Semantic(check_for=("{{ acceptance_criteria }}",))
+    described = "The work does what the task describes: Greet people. Say hello to whoever comes"
+
+    def ask(question: Question) -> str:
+        place = ("greet.py", 1, "def greet(name):")
+        verdicts = {name: "met" if said == described else "not_met" for name, said in statements_of(question).items()}
+        return answer(question, [ruling(name, verdict, place) for name, verdict in verdicts.items()])
+
+    found = judged(work(GREETING, ask=ask), wanted)
+    assert found.result.passed, found
+    assert [finding.criterion for finding in found.result.findings] == [described]
+    assert not judged(work(GREETING, ask=honest), wanted).result.passed
+    inside = Semantic(check_for=("Safe, and: {{acceptance_criteria}}",))
+    assert criteria_of(inside, (), title="Do.") == ("Safe, and: The work does what the task describes: Do",)
+    assert len(criteria_of(wanted, (), title="Do", description="x" * 9999)[0]) == 1000
+
+
+@pytest.mark.parametrize("placeholder", ["{{acceptance_criteria}}", "{{ acceptance_criteria }}"])
+def test_the_agent_is_told_what_the_placeholder_stands_for(placeholder: str) -> None:
+    asked = Criteria(promise="P", verification=Semantic(check_for=(placeholder, f"Safe, and: {placeholder}")))
+    (bare,) = expectations.told(asked, Task(id="T-1", title="t"))
+    assert bare.endswith(": the task is done as described; Safe, and: the task is done as described")
+    (with_some,) = expectations.told(asked, Task(id="T-1", title="t", acceptance_criteria=("a", "b")))
+    assert with_some.endswith(": the acceptance criteria above; Safe, and: a; b")
+
+
+def test_without_acceptance_criteria_and_description_there_is_nothing_to_pass() -> None:
+    nothing = dataclasses.replace(work(GREETING, ask=never), title=" ", description="")
+    found = judged(nothing, Semantic(check_for=("{{acceptance_criteria}}", "Safe, and: {{acceptance_criteria}}")))
     assert not found.result.passed
     assert found.model_failed == ""
     assert "no acceptance criteria" in found.result.reason
@@ -271,11 +302,20 @@ USELESS: dict[str, Ask] = {
 
 
 @pytest.mark.parametrize("useless", USELESS.values(), ids=USELESS)
-def test_a_useless_answer_is_asked_again_once_and_then_the_model_failed(useless: Ask) -> None:
+def test_a_useless_answer_is_asked_again_once_and_then_fails_the_work(useless: Ask) -> None:
     assert judged(work(GREETING, ask=scripted(useless, honest))).result.passed
     found = judged(work(GREETING, ask=scripted(useless, useless, honest)))
-    assert not found.result.passed
-    assert found.model_failed
+    assert (found.result.passed, found.model_failed) == (False, ""), "which would fall back to the promise"
+    assert found.result.reason.startswith("the judge is not to be believed: the answer cannot be used")
+
+
+def test_a_question_that_is_refused_fails_the_work() -> None:
+    def refusing(_question: Question) -> str:
+        raise ModelRefusedError("HTTP 413: too long")
+
+    found = judged(work(GREETING, ask=refusing))
+    assert (found.result.passed, found.model_failed) == (False, "")
+    assert found.result.reason == "the judge is not to be believed: HTTP 413: too long"
 
 
 def test_an_answer_to_another_question_is_not_believed_and_no_fault_of_the_model() -> None:

@@ -199,7 +199,7 @@ def test_work_that_confuses_its_judge_fails_and_does_not_fall_back_to_the_promis
     )
     assert (confused.result.passed, confused.model_failed) == (False, "")
     plain = judged(added("a.py", "x = 1"), ask=lambda _question: "Roses are red")
-    assert plain.model_failed
+    assert (plain.result.passed, plain.model_failed) == (False, ""), "the work may have led it there unseen"
 
 
 def test_a_withheld_line_is_no_evidence() -> None:

@@ -1,4 +1,7 @@
-"""How many tests ran, as the output of a test runner tells."""
+"""How many tests ran, as the output of a test runner tells.
+
+An agent can make a gate print anything: every pattern takes time that grows no faster than the line.
+"""
 
 import re
 from collections.abc import Callable
@@ -7,19 +10,21 @@ _COLOUR = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
 _LEFT_OUT = re.compile(r"^… \d+ bytes left out …$", re.MULTILINE)
 
 _RAN = ("passed", "failed", "xfailed", "xpassed", "failing", "passing")
-_COUNT = re.compile(r"(\d+) (\w+)")
+_COUNT = re.compile(r"(?<!\d)(\d+) (\w+)")
+_LONGEST_LINE = 2000
+"""Characters; no runner's summary is longer."""
 
-_PYTEST = re.compile(r"=*\s*((?:\d+ \w+(?:, )?)+) in [\d.]+s(?: \([\d:]+\))?\s*=*")
+_PYTEST = re.compile(r"=*\s*(\d+ [A-Za-z]\w*(?:, \d+ [A-Za-z]\w*)*) in [\d.]+s(?: \([\d:]+\))?\s*=*")
 _NO_PYTEST = re.compile(r"=*\s*no tests (?:ran|collected)\b.*")
 _UNITTEST = re.compile(r"Ran (\d+) tests? in [\d.]+s")
 _UNITTEST_END = re.compile(r"(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?")
-_JEST = re.compile(r"Tests:\s+(.*\d+ \w+.*)")
-_VITEST = re.compile(r"Tests\s{2,}((?:\d+ \w+(?: \| )?)+)(?: \(\d+\))?")
+_JEST = re.compile(r"Tests:\s++(?=.*\d \w)(.*)")
+_VITEST = re.compile(r"Tests\s{2,}(\d+ [A-Za-z]\w*(?: \| \d+ [A-Za-z]\w*)*)(?: \(\d+\))?")
 _MOCHA = re.compile(r"(\d+) (passing|failing)(?: \([\d.]+ ?m?s\))?")
 _PLAYWRIGHT = re.compile(r"(\d+) passed \([\d.]+m?s\)")
 _GO = re.compile(r"--- (?:PASS|FAIL): ")
 _CARGO = re.compile(r"test result: \w+\. (\d+) passed; (\d+) failed;.*")
-_NEXTEST = re.compile(r"Summary \[.*\]\s+(\d+)(?:/\d+)? tests? run:.*")
+_NEXTEST = re.compile(r"Summary \[[^\]]*\]\s+(\d+)(?:/\d+)? tests? run:.*")
 _RSPEC = re.compile(r"(\d+) examples?, \d+ failures?(?:, (\d+) pending)?.*")
 _MINITEST = re.compile(
     r"(\d+) (?:runs|tests), \d+ assertions, \d+ failures, \d+ errors(?:, \d+ pendings, \d+ omissions|, (\d+) skips)?.*"
@@ -39,7 +44,7 @@ _BUN = re.compile(r"(\d+) (pass|fail)")
 
 _FAILED = re.compile(
     r"(?<![\d.])[1-9]\d* (?:failed|failing|failures?|errors?|fail)\b|(?<!expected )(?:failures|errors)=[1-9]|"
-    r"(?:Failures|Errors|Failed):\s+[1-9]|[1-9]\d* tests failed|[#ℹ] fail [1-9]"  # noqa: RUF001 - node's own sign
+    r"(?:Failures|Errors|Failed):\s+[1-9]|(?<!\d)[1-9]\d* tests failed|[#ℹ] fail [1-9]"  # noqa: RUF001 - node's own sign
 )
 
 
@@ -52,15 +57,19 @@ class _Tally:
         self.has_go = self.has_cargo = self.has_tap = False
         self.is_open = ""
         """The kind of summary that goes on in the next line."""
-        self.summary = ""
+        self._summary: list[str] = []
+
+    @property
+    def summary(self) -> str:
         """The text of the last summary."""
+        return " ".join(self._summary)
 
     def read(self, line: str) -> None:
         opened, self.is_open = self.is_open, ""
         for pattern, meaning in _SUMMARIES:
             if found := pattern.fullmatch(line):
                 self.last = meaning(found)
-                self.summary = line
+                self._summary = [line]
                 return
         if not self._read_long(line, opened):
             self.is_open = opened
@@ -68,19 +77,19 @@ class _Tally:
     def _read_long(self, line: str, opened: str) -> bool:
         """Summaries of several lines, and runners that only list their tests."""
         if found := _UNITTEST.fullmatch(line):
-            self.summary = ""
+            self._summary = []
             self.last, self.is_open = int(found[1]), "unittest"
         elif opened == "unittest" and (found := _UNITTEST_END.fullmatch(line)):
-            self.summary = line
+            self._summary = [line]
             skipped = re.search(r"skipped=(\d+)", found[1] or "")
             self.last = (self.last or 0) - (int(skipped[1]) if skipped else 0)
         elif found := _MOCHA.fullmatch(line) or _BUN.fullmatch(line):
             kind = "mocha" if found[2].endswith("ing") else "bun"
             self.last = int(found[1]) + ((self.last or 0) if opened == kind else 0)
-            self.summary = f"{self.summary} {line}" if opened == kind else line
+            self._continue(line, is_first=opened != kind)
             self.is_open = kind
         elif found := _TAP_TOTAL.fullmatch(line):
-            self.summary = line if found[1] == "tests" else f"{self.summary} {line}"
+            self._continue(line, is_first=found[1] == "tests")
             if found[1] == "tests":
                 self.last = int(found[2])
             elif found[1].startswith(("skip", "todo", "cancel")) and opened == "tap" and self.last is not None:
@@ -98,6 +107,11 @@ class _Tally:
         else:
             return False
         return True
+
+    def _continue(self, line: str, *, is_first: bool) -> None:
+        if is_first:
+            self._summary = []
+        self._summary.append(line)
 
 
 def tells_of_failures(output: str) -> bool:
@@ -125,7 +139,7 @@ def tests_run(output: str) -> int | None:
 def _tally(output: str) -> _Tally:
     tally = _Tally()
     for line in _COLOUR.sub("", output).splitlines():
-        if stripped := line.strip():
+        if (stripped := line.strip()) and len(stripped) <= _LONGEST_LINE:
             tally.read(stripped)
     return tally
 

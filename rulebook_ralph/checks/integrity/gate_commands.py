@@ -94,8 +94,12 @@ def _read(command: str, gate: Gate, folder: str, *, depth: int) -> None:
             _read_words(words, gate, folder, depth=depth)
 
 
+_LONGEST_COMMAND = 20_000
+
+
 def _simple_commands(command: str) -> Iterator[list[str]]:
     """The words of each command of a shell's line."""
+    command = command[:_LONGEST_COMMAND]  # shlex takes quadratic time
     lexer = shlex.shlex(command.replace("\\\n", " ").replace("\n", " ; "), posix=True, punctuation_chars=";&|()<>")
     lexer.commenters = ""
     try:

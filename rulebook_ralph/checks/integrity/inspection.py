@@ -9,6 +9,7 @@ from rulebook_ralph.checks.integrity.framework_patches import framework_patches
 from rulebook_ralph.checks.integrity.gate_changes import defining_files, gate_changes, stand_ins, started_scripts
 from rulebook_ralph.checks.integrity.gate_commands import read_gates
 from rulebook_ralph.checks.integrity.globs import Globs
+from rulebook_ralph.checks.integrity.go_test_main import go_test_main
 from rulebook_ralph.checks.integrity.indirect_scripts import indirect_scripts
 from rulebook_ralph.checks.integrity.lost_tests import (
     Removals,
@@ -110,6 +111,7 @@ class Inspection:
         yield from shadowed_modules(self.diff, green, self.excuses)
         yield from framework_patches(self.diff, self.excuses)
         yield from collection_hooks(self.diff, self._read, self.excuses)
+        yield from go_test_main(self.diff, self._read, self.excuses)
 
     def _at_base(self, path: str) -> str | None:
         """A file's text at the base, changed or not."""

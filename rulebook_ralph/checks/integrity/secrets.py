@@ -40,6 +40,18 @@ def secrets_in(diff: Iterable[FileDiff], has_secret: Callable[[str], bool]) -> I
                 break
 
 
+def own_secrets_in(diff: Iterable[FileDiff], has_own_secret: Callable[[str], bool]) -> Iterator[Objection]:
+    """One objection for each file that was given a secret of this environment; none of these is an example."""
+    for file in diff:
+        if file.kind in ("A", "R") and has_own_secret(file.path):
+            folder = file.path.rpartition("/")[0] or "."
+            yield Objection(folder, None, "a file was added whose name holds a secret of this environment")
+        before = {line.text for line in file.removed}
+        found = (line for line in file.added if line.text not in before and has_own_secret(line.text))
+        if line := next(found, None):
+            yield Objection(file.path, line.number, "a secret of this environment was added")
+
+
 def is_example(line: str, has_secret: Callable[[str], bool]) -> bool:
     """Whether nothing is left to find in a line once what is plainly made up is taken out of it."""
     return not has_secret(_TOKEN.sub(lambda found: "" if _EXAMPLE.search(found[0]) else found[0], line))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rulebook_ralph.checks.integrity.inspection import Inspection
 from rulebook_ralph.checks.integrity.objection import UNDO, Objection, listed
 from rulebook_ralph.checks.integrity.protected import protected_files
-from rulebook_ralph.checks.integrity.secrets import secrets_in
+from rulebook_ralph.checks.integrity.secrets import own_secrets_in, secrets_in
 from rulebook_ralph.core.enumeration import counted
 from rulebook_ralph.core.evidence import SKIP, Verdict
 from rulebook_ralph.core.printable import clipped
@@ -15,6 +15,10 @@ _PROTECTED = "No task may change these files (`protect` in .rulebook-ralph/confi
 _SECRETS = (
     "Secrets must not get into the repository. Take these out (read them from the environment); an example should be "
     "plainly none, and a person can name the file in integrity.allow:"
+)
+_CUT = (
+    "These files are too large to be inspected: split them, have git ignore them, or a person allows them in "
+    "integrity.allow:"
 )
 _WEAKENED = f"You changed the checks that judge the work. {UNDO}"
 
@@ -31,18 +35,19 @@ class Integrity:
         inspection = inspection_of(evidence)
         protected = list(protected_files(inspection.diff, evidence.protect))
         secrets = list(_secrets(evidence, inspection))
+        cut = list(_cut(inspection))
         weakened = list(_weakened(inspection, protected)) if evidence.integrity.enabled else []
         parts = [
             *_repositories_inside(evidence),
             *_told(_PROTECTED, protected),
             *_told(_SECRETS, secrets),
+            *_told(_CUT, cut),
             *_told(_WEAKENED, weakened),
         ]
         if not parts:
             return SKIP
-        return Verdict(
-            action="continue", reason=_reason(evidence, protected, secrets, weakened), feedback="\n\n".join(parts)
-        )
+        found = [*protected, *secrets, *cut, *weakened]
+        return Verdict(action="continue", reason=_reason(evidence, found), feedback="\n\n".join(parts))
 
 
 def inspection_of(evidence: Evidence) -> Inspection:
@@ -58,10 +63,27 @@ def inspection_of(evidence: Evidence) -> Inspection:
 
 
 def _secrets(evidence: Evidence, inspection: Inspection) -> Iterator[Objection]:
-    """Naming a file excuses what looks like a secret in it, never a private key or a secret of this environment."""
-    found = [each for each in secrets_in(inspection.diff, evidence.has_secret) if not inspection.allows(each.path)]
-    real = {each.path for each in secrets_in(inspection.diff, evidence.has_own_secret)} if found else set[str]()
-    return (each for each in found if each.path in real or not inspection.excuses(each.path))
+    """Naming a file excuses what looks like a secret in it, never a private key or a secret of this environment; those
+    are left to `integrity.allow`.
+    """
+    real = own_secrets_in(inspection.diff, lambda text: evidence.has_own_secret(text) and evidence.has_secret(text))
+    own = [each for each in real if not inspection.allows(each.path)]
+    yield from own
+    told = {each.path for each in own}
+    found = [
+        each
+        for each in secrets_in(inspection.diff, evidence.has_secret)
+        if each.path not in told and not inspection.allows(each.path)
+    ]
+    keys = {each.path for each in secrets_in(inspection.diff, lambda _: False)} if found else set[str]()
+    yield from (each for each in found if each.path in keys or not inspection.excuses(each.path))
+
+
+def _cut(inspection: Inspection) -> Iterator[Objection]:
+    """Texts of which nobody saw what was added."""
+    for file in inspection.diff:
+        if file.cut and not inspection.allows(file.path):
+            yield Objection(file.path, None, "is too large to be inspected")
 
 
 def _weakened(inspection: Inspection, protected: Iterable[Objection]) -> Iterator[Objection]:
@@ -89,11 +111,8 @@ def _told(head: str, objections: Sequence[Objection]) -> Iterator[str]:
         yield f"{head}\n{listed(objections)}"
 
 
-def _reason(
-    evidence: Evidence, protected: Sequence[Objection], secrets: Sequence[Objection], weakened: Sequence[Objection]
-) -> str:
+def _reason(evidence: Evidence, found: Sequence[Objection]) -> str:
     if links := _gitlinks(evidence):
         return f"a repository inside the repository: {', '.join(links)}"
-    found = [*protected, *secrets, *weakened]
     more = f" (and {counted(len(found) - 1, 'more finding')})" if len(found) > 1 else ""
     return clipped(f"integrity: {found[0]}{more}")
