@@ -477,7 +477,9 @@ def test_interrupted_once(project: Project, order: signal.Signals) -> None:
 
 
 def test_interrupted_twice_ends_at_once(project: Project) -> None:
-    project.agent("""trap ': > "$BESIDE/told"' INT\ntrap '' TERM\n{ """ + WAIT + "} || true\nsleep 30\n")
+    project.agent(
+        """trap ': > "$BESIDE/told"' INT\ntrap '' TERM\ntouch "$BESIDE/started"\nset +e\nwhile :; do sleep 0.05; done\n"""
+    )
     process = started(project, "run")
     process.send_signal(signal.SIGINT)
     wait_for((project.beside / "told").exists, "the agent is told")
