@@ -18,6 +18,7 @@ from rulebook_ralph import resources
 from rulebook_ralph.core.criteria import Criteria
 from rulebook_ralph.core.model import LOOP_FIELDS, Prd, Stage, Task
 from rulebook_ralph.core.settings import StopCriteria, VerificationStep
+from rulebook_ralph.core.struct_reading import camel
 from rulebook_ralph.loop import expectations
 from rulebook_ralph.loop.token_budget import BYTES_PER_TOKEN, Rest, cut, few, tokens
 from rulebook_ralph.state import progress
@@ -229,7 +230,7 @@ def _may_fit(prd: Prd, room: int) -> bool:
 
 
 def _static_json(prd: Prd) -> str:
-    moving = {_camel(name) for name in LOOP_FIELDS} | {
+    moving = {camel(name) for name in LOOP_FIELDS} | {
         "status",
         "$extra",
         "metadata",
@@ -243,11 +244,6 @@ def _static_json(prd: Prd) -> str:
     ]
     whole = {"project": prd.project, "description": prd.description, "tasks": tasks}
     return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode("utf-8")
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
 
 
 @functools.cache

@@ -37,7 +37,6 @@ RESERVED = frozenset(
         "gates",
         "test-counts",
         "stop-criteria",
-        "contradiction",
         "contradictions",
         "promise",
         "criteria",
