@@ -104,6 +104,13 @@ class Assigner:
             (each, criteria) for each, criteria in found if stage == last and criteria.method != "string_match"
         )
 
+    def judging(self, task: Task, stage: Stage) -> tuple[VerificationStep, ...]:
+        """The commands beside the gates that judge the work, in the form of gates: of criteria and of user hooks."""
+        config = self.project.config
+        criteria = [requirements.criteria_for(config, task, stage), *(each for _, each in self._earlier(task, stage))]
+        of_criteria = (step for each in criteria for step in _commands(each.verification, stage))
+        return (*of_criteria, *_hook_commands(config))
+
     def assignment(
         self,
         this: Pass,
@@ -133,7 +140,7 @@ class Assigner:
             prompt=prompt,
             opening=opening,
             steps=self.gatekeeper.steps,
-            judging=(*_commands(criteria.verification, stage), *_hook_commands(config)),
+            judging=self.judging(task, stage),
             excused=base.red,
             tests_on_base=base.tests,
             protect=config.protect,

@@ -73,9 +73,8 @@ class Gatekeeper:
         """What runs the repository's commit hooks on a message and says why they refuse; None where it has none."""
         return self._run_commit_hooks if commit_hooks.there_are(self.hooks_folder) else None
 
-    def run_on_base(self, base: Opening, *, strict: bool) -> Base:
+    def run_on_base(self, base: Opening, guarded: guard.Guard, *, strict: bool) -> Base:
         """Run the gates before any agent works; tells which are red, and raises RalphError for them when `strict`."""
-        guarded = guard.remember(self.project.repository)
         try:
             results = self.run_gates(on_base=True)
         except gates.Cancelled:

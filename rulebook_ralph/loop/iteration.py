@@ -6,6 +6,7 @@ The manager opens it (an `Assignment` of values) and settles what it gave (an `O
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -27,6 +28,7 @@ from rulebook_ralph.loop.evidence import Gates, Judgement
 from rulebook_ralph.loop.examination import Examination
 from rulebook_ralph.loop.pipeline import CompletionHook, judge
 from rulebook_ralph.workspace import commits, guard
+from rulebook_ralph.workspace.activity import newest_change
 from rulebook_ralph.workspace.snapshot import Change, Opening, Workspace
 
 INTERRUPTED = Verdict(action="stop", reason="interrupted", stop_reason="interrupted", counts=False)
@@ -149,6 +151,7 @@ def _execute(assignment: Assignment, tools: Tools) -> AgentResult:
             environment=dict(assignment.environment),
             cancelled=tools.cancelled,
             report=tools.report,
+            last_change=partial(newest_change, tools.workspace.repository),
         )
     )
     return redacted(tools.priced(raw), tools.redactor)
@@ -182,13 +185,20 @@ class Told:
         """After the agent, and after whatever code of its runs in gates; returns the commits it made refs point to."""
         restored = self._tools.guarded.restore()
         if restored.others:
-            names = some(list(restored.others), 10)
-            where = self._tools.keep_aside({f"git/{name}": content for name, content in restored.others.items()})
+            names, where = some(list(restored.others), 10), self._keep_aside("git", restored.others)
             told = f"changed in the git folder meanwhile, and put back: {names} (what stood there: {where})"
             self._tools.report(events.Notice("warning", told))
             self.facts.append(f"{who} changed git's own files ({names}); they were put back. Only the tree counts.")
+        if restored.outside:
+            names, where = some(list(restored.outside), 10), self._keep_aside("outside", restored.outside)
+            told = f"changed while the agent worked, and put back: {names} (what stood there: {where})"
+            self._tools.report(events.Notice("warning", told))
+            self.facts.append(f"{who} changed {names}, by which the work is judged; it was put back. Leave it alone.")
         self.facts.extend(self._tools.restore_state())
         return restored.new_tips
+
+    def _keep_aside(self, folder: str, others: Mapping[str, bytes | None]) -> Path:
+        return self._tools.keep_aside({f"{folder}/{name.lstrip('/')}": content for name, content in others.items()})
 
 
 def _save(assignment: Assignment, tools: Tools, tree: str, tips: tuple[str, ...]) -> str:

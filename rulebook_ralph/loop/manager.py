@@ -4,7 +4,7 @@ The manager is the only writer of the state folder. It opens each iteration, han
 settles what came back, in the order of DESIGN.md (The order of writing).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from threading import Event
 
@@ -16,6 +16,7 @@ from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.faults import Response
 from rulebook_ralph.core.model import Prd, Task
+from rulebook_ralph.core.settings import VerificationStep
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.loop import leftovers, record, summary
 from rulebook_ralph.loop.assigner import Assigner, Now, Pass
@@ -24,6 +25,7 @@ from rulebook_ralph.loop.gatekeeper import Base, Gatekeeper, tests_of
 from rulebook_ralph.loop.inbox import Inbox
 from rulebook_ralph.loop.iteration import Assignment, Outcome, Tools, attempt
 from rulebook_ralph.loop.options import RunOptions
+from rulebook_ralph.loop.outside import Outside
 from rulebook_ralph.loop.patience import Patience
 from rulebook_ralph.loop.pipeline import CompletionHook
 from rulebook_ralph.loop.preparation import iterations_allowed, prepare
@@ -67,6 +69,7 @@ class Manager:
         self._cancelled = cancelled
         self._redactor = crew.redactor()
         self._workspace = Workspace(project.repository)
+        self._outside = Outside(project.repository, project.environment)
         self._gatekeeper = Gatekeeper(
             project, self._workspace, project.repository.hooks_folder(), self._redactor, cancelled, report
         )
@@ -163,7 +166,8 @@ class Manager:
         if untracked := sorted(self._opening.untracked):
             self._notice("info", f"untracked, so an agent's changes to it do not count: {some(untracked)}")
         with self._settler.watched():
-            return self._gatekeeper.run_on_base(self._opening, strict=self._options.strict)
+            guarded = self._guard(self._gatekeeper.steps, self._opening)
+            return self._gatekeeper.run_on_base(self._opening, guarded, strict=self._options.strict)
 
     # The loop
 
@@ -217,7 +221,7 @@ class Manager:
         executor = self._crew.acting(self._assigner.executor(task, stage), self._clock.now())
         this = Pass(number, task, stage, self._crew.member(executor))
         self._opening = opening = self._workspace.open(kept.tree if kept else None, after=self._opening)
-        guarded = guard.remember(self._project.repository)
+        guarded = self._guard((*self._gatekeeper.steps, *self._assigner.judging(task, stage)), opening)
         now = self._now(self._settler.prd.replacing(task), task, opening)
         text = self._assigner.brief(this, now, opening)
         opened = record.opened(
@@ -304,6 +308,10 @@ class Manager:
         return ended
 
     # Parts of an iteration
+
+    def _guard(self, steps: Iterable[VerificationStep], opening: Opening) -> guard.Guard:
+        """What nobody but Ralph and a person may change, as it is now; `steps` are all that judge the work."""
+        return guard.remember(self._project.repository, self._outside.files(steps, opening))
 
     def _now(self, prd: Prd, task: Task, opening: Opening) -> Now:
         kept = self._landing.kept

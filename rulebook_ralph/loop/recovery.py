@@ -51,7 +51,9 @@ def restore_missing_state(project: Project, notice: Notice) -> None:
 
 
 def distrust_state(project: Project, notice: Notice) -> None:
-    """After a run that died while an agent worked, prd.json and config.yaml may be the agent's: put them back."""
+    """After a run that died while an agent worked, prd.json and config.yaml may be the agent's: put them back, and
+    what outside of the tree decides how work is judged.
+    """
     for record in history.unsettled(project.folder):
         kept = leftovers.load(project, record.iteration_number) if record.phase == "executing" else None
         for name in ("prd.json", "config.yaml") if kept else ():
@@ -63,6 +65,10 @@ def distrust_state(project: Project, notice: Notice) -> None:
                 told = f"{path} was changed since the dead run's agent started, and put back"
                 notice("warning", f"{told}; if the edit was yours, copy {aside} back")
             disk.replace_file(path, content)
+        for outside, other in kept.guarded.restore_outside().items() if kept else ():
+            aside = leftovers.keep_aside(project, record.iteration_number, {f"outside/{outside.lstrip('/')}": other})
+            told = f"{outside} was changed since the dead run's agent started, and put back"
+            notice("warning", f"{told} (what stood there: {aside / 'outside'})")
 
 
 @dataclass(frozen=True, slots=True)

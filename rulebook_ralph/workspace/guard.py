@@ -1,9 +1,9 @@
-"""What an agent must not change in the git folder: remembered at opening, compared afterwards, put back.
+"""What an agent must not change in the git folder and outside the tree: remembered at opening, compared, put back.
 
 Read and written as files, before any git command runs: an agent may have planted configuration by which git runs
 something. Covered: configuration, `info/`, hooks, HEAD, the index, refs and the stash, unfinished merges and rebases.
 Not covered: `refs/ralph` (Ralph's own), remote-tracking refs (a person may fetch meanwhile) and branches that are
-checked out in another work tree (somebody may commit there).
+checked out in another work tree (somebody may commit there). What else is guarded, the caller names.
 """
 
 import itertools
@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from rulebook_ralph.errors import RalphError
 from rulebook_ralph.workspace.repository import Repository
 
 _PER_TREE = (
@@ -51,37 +52,45 @@ Files = dict[str, tuple[bytes, int]]
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What had been changed, as paths in the git folder with what stood there (None: nothing), and the commits that
-    an agent made refs point to.
+    """What had been changed, as paths in the git folder with what stood there (None: nothing), the same for the files
+    outside of it by their whole paths, and the commits that an agent made refs point to.
     """
 
     others: dict[str, bytes | None]
+    outside: dict[str, bytes | None]
     new_tips: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The guarded files as they were at opening."""
+    """The guarded files as they were at opening; `outside` are those that are not in the git folder."""
 
     files: Files
+    outside: tuple[str, ...]
     repository: Repository
 
     def encoded(self) -> bytes:
         """The guard as bytes, so that it outlives a crash."""
-        return msgspec.msgpack.encode({os.fsencode(path): content for path, content in self.files.items()})
+        files = {os.fsencode(path): content for path, content in self.files.items()}
+        return msgspec.msgpack.encode((files, [os.fsencode(path) for path in self.outside]))
+
+    def restore_outside(self) -> dict[str, bytes | None]:
+        """Put back the files outside the git folder alone; returns their paths with what stood there."""
+        now = _contents(self.outside)
+        changed = [path for path in self.outside if now.get(path) != self.files.get(path)]
+        self._put_back(changed)
+        return _others(changed, now)
 
     def restore(self, *, refs: Collection[str] | None = None) -> Restored:
         """Put everything back as it was; of the refs only those named (`refs/heads/x`), where some are."""
+        outside = self.restore_outside()
         now = _read(self.repository)
-        changed = [path for path in now.keys() | self.files.keys() if now.get(path) != self.files.get(path)]
+        guarded = self.files.keys() - set(self.outside)
+        changed = [path for path in now.keys() | guarded if now.get(path) != self.files.get(path)]
         if refs is not None:
             changed = [path for path in changed if "/refs/" not in path or path.endswith(tuple(f"/{r}" for r in refs))]
         tips = _tips(now, changed) - _tips(self.files, self.files)
-        for path in sorted(changed, key=lambda path: path in self.files):  # what stands in the way goes first
-            if path in self.files:
-                _write(Path(path), self.files[path])
-            else:
-                _remove(Path(path))
+        self._put_back(changed)
         for name in _PER_TREE_FOLDERS:  # git takes an empty one for an unfinished rebase
             with suppress(OSError):
                 (self.repository.git_folder / name).rmdir()
@@ -91,22 +100,39 @@ class Guard:
         for name, folder in itertools.product(_LOCKS, folders):
             (folder / name).unlink(missing_ok=True)
         others = {
-            _relative(Path(path), folders): now[path][0] if path in now else None
-            for path in sorted(changed)
+            _relative(Path(path), folders): other
+            for path, other in _others(changed, now).items()
             if not path.endswith("/index")
         }
-        return Restored(others, tuple(sorted(tips)))
+        return Restored(others, outside, tuple(sorted(tips)))
+
+    def _put_back(self, paths: Iterable[str]) -> None:
+        for path in sorted(paths, key=lambda path: path in self.files):  # what stands in the way goes first
+            try:
+                if path in self.files:
+                    _write(Path(path), self.files[path])
+                else:
+                    _remove(Path(path))
+            except OSError as error:
+                raise RalphError(f"{path} was changed and cannot be put back: {error.strerror}; mend it") from error
 
 
-def remember(repository: Repository) -> Guard:
-    """The guarded files at opening."""
-    return Guard(_read(repository), repository)
+def remember(repository: Repository, outside: Iterable[Path] = ()) -> Guard:
+    """The guarded files at opening; `outside` are absolute paths of more of them, whether they are there or not."""
+    paths = tuple(map(str, outside))
+    return Guard(_read(repository) | _contents(paths), paths, repository)
 
 
 def decoded(data: bytes, repository: Repository) -> Guard:
     """A guard from its bytes; raises msgspec.MsgspecError."""
-    files = msgspec.msgpack.decode(data, type=dict[bytes, tuple[bytes, int]])
-    return Guard({os.fsdecode(path): content for path, content in files.items()}, repository)
+    files, outside = msgspec.msgpack.decode(data, type=tuple[dict[bytes, tuple[bytes, int]], list[bytes]])
+    return Guard(
+        {os.fsdecode(path): content for path, content in files.items()}, tuple(map(os.fsdecode, outside)), repository
+    )
+
+
+def _others(paths: Iterable[str], now: Files) -> dict[str, bytes | None]:
+    return {path: now[path][0] if path in now else None for path in sorted(paths)}
 
 
 def _tips(files: Files, paths: Iterable[str]) -> set[str]:
@@ -138,10 +164,12 @@ def _unpack_free(shared: Path, packed: dict[str, str]) -> None:
 def _read(repository: Repository) -> Files:
     """The guarded files as they are now. Plain strings and system calls: it is done twice in every iteration."""
     elsewhere = _checked_out_elsewhere(repository)
+    return _contents(path for path in _guarded_paths(repository) if path not in elsewhere)
+
+
+def _contents(paths: Iterable[str]) -> Files:
     files: Files = {}
-    for path in _guarded_paths(repository):
-        if path in elsewhere:
-            continue
+    for path in paths:
         with suppress(OSError):
             status = os.lstat(path)
             if stat.S_ISLNK(status.st_mode):

@@ -631,7 +631,7 @@ def test_what_an_agent_does_to_git_is_put_back(script: str, root: Path) -> None:
     assert b"have unmerged" not in _git(root, "status")
     assert not (root / "pwned").exists()
     assert not [name for name in told.others if name.startswith("/")]
-    assert guarded.restore() == guard.Restored({}, ())
+    assert guarded.restore() == guard.Restored({}, {}, ())
     workspace.restore(opening, workspace.capture(opening))
     assert (root / "a.txt").read_text() == "second\n"
 

@@ -1,0 +1,81 @@
+"""Files that are in no commit and yet decide how work is judged: settings of git and of Ralph, programs of gates.
+
+An agent that changed one would be judged by it, in this run or the next. They are remembered at opening and put back.
+"""
+
+import os
+import posixpath
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from rulebook_ralph import config
+from rulebook_ralph.checks.integrity.gate_commands import Gate, read_gates
+from rulebook_ralph.checks.integrity.gate_files import definition_of
+from rulebook_ralph.checks.integrity.suites import is_test_file
+from rulebook_ralph.core.settings import VerificationStep
+from rulebook_ralph.workspace.git_settings import settings_files
+from rulebook_ralph.workspace.repository import Repository
+from rulebook_ralph.workspace.snapshot import Opening
+
+_LARGEST = 1024 * 1024
+"""Bytes; a larger program is hardly a script."""
+_OF_PYTHON = frozenset(("conftest.py", "sitecustomize.py", "usercustomize.py"))
+
+
+class Outside:
+    """Finds those files, for one run."""
+
+    def __init__(self, repository: Repository, environment: Mapping[str, str]) -> None:
+        self._repository = repository
+        self._path = environment.get("PATH")
+        home = Path(environment.get("HOME") or "/")
+        self._settings = (*settings_files(repository), config.user_config(environment, home))
+        self._tracked: dict[str, bool] = {}
+
+    def files(self, steps: Iterable[VerificationStep], opening: Opening) -> tuple[Path, ...]:
+        """All of them, as absolute paths, for what those steps run in a tree as it is at opening."""
+        root = self._repository.root
+        started = {path for gate in read_gates(steps) for path in self._started(gate)}
+        named = {path for path in opening.untracked if _decides(path)}
+        of_gates = (root / path for path in sorted(self._not_tracked(started) | named))
+        return tuple(dict.fromkeys((*_with_targets(self._settings), *filter(_is_kept, _with_targets(of_gates)))))
+
+    def _started(self, gate: Gate) -> Iterator[str]:
+        """Scripts that a gate names, and programs that the PATH leads to within the repository."""
+        yield from gate.paths
+        root = self._repository.root
+        for program in gate.programs:
+            found = None if "/" in program else shutil.which(program, path=self._path)
+            if found and Path(found).is_relative_to(root):
+                yield Path(found).relative_to(root).as_posix()
+
+    def _not_tracked(self, paths: Iterable[str]) -> set[str]:
+        """Those of which no commit knows; they were asked of git once."""
+        inside = {path for path in map(posixpath.normpath, paths) if not path.startswith(("/", "../"))}
+        if unknown := sorted(path for path in inside if not self._tracked.get(path)):
+            listing = self._repository.git.raw("--literal-pathspecs", "ls-files", "-z", "--", *unknown).split(b"\0")
+            known = {os.fsdecode(name) for name in listing}
+            self._tracked |= {path: path in known for path in unknown}
+        return {path for path in inside if not self._tracked[path]}
+
+
+def _decides(path: str) -> bool:
+    """Whether an untracked file says what is tested, and how."""
+    return posixpath.basename(path) in _OF_PYTHON or is_test_file(path) or definition_of(path) is not None
+
+
+def _with_targets(paths: Iterable[Path]) -> Iterator[Path]:
+    """Each file, and where a link leads."""
+    for path in paths:
+        yield path
+        if path.is_symlink():
+            yield path.resolve()
+
+
+def _is_kept(path: Path) -> bool:
+    try:
+        status = path.lstat()
+    except (OSError, ValueError):
+        return False
+    return path.is_symlink() or (path.is_file() and status.st_size <= _LARGEST)
