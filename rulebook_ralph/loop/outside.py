@@ -9,9 +9,9 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from rulebook_ralph import config
 from rulebook_ralph.checks.integrity.gate_commands import Gate, read_gates
 from rulebook_ralph.checks.integrity.gate_files import definition_of
+from rulebook_ralph.checks.integrity.globs import Globs
 from rulebook_ralph.checks.integrity.suites import is_test_file
 from rulebook_ralph.core.settings import VerificationStep
 from rulebook_ralph.workspace.git_settings import settings_files
@@ -26,18 +26,20 @@ _OF_PYTHON = frozenset(("conftest.py", "sitecustomize.py", "usercustomize.py"))
 class Outside:
     """Finds those files, for one run."""
 
-    def __init__(self, repository: Repository, environment: Mapping[str, str]) -> None:
+    def __init__(self, repository: Repository, environment: Mapping[str, str], settings: Iterable[Path]) -> None:
+        """`settings` are Ralph's own files outside the repository."""
         self._repository = repository
         self._path = environment.get("PATH")
-        home = Path(environment.get("HOME") or "/")
-        self._settings = (*settings_files(repository), config.user_config(environment, home))
+        self._settings = (*settings_files(repository), *settings)
         self._tracked: dict[str, bool] = {}
 
     def files(self, steps: Iterable[VerificationStep], opening: Opening) -> tuple[Path, ...]:
         """All of them, as absolute paths, for what those steps run in a tree as it is at opening."""
         root = self._repository.root
-        started = {path for gate in read_gates(steps) for path in self._started(gate)}
-        named = {path for path in opening.untracked if _decides(path)}
+        gates = read_gates(steps)
+        started = {path for gate in gates for path in self._started(gate)}
+        patterns = Globs(f"/{pattern}" for gate in gates for pattern in (*gate.patterns, *gate.given))
+        named = {path for path in opening.untracked if _decides(path) or patterns.match(path)}
         of_gates = (root / path for path in sorted(self._not_tracked(started) | named))
         return tuple(dict.fromkeys((*_with_targets(self._settings), *filter(_is_kept, _with_targets(of_gates)))))
 

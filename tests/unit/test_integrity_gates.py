@@ -287,7 +287,11 @@ FINE: dict[str, tuple[tuple[Files, Files], VerificationStep]] = {
         step("pytest tests/test_a.py"),
     ),
     "a test that is its own gate": (
-        one("test/app.test.js", "assert(f())\n", "assert(f(1))\n"),
+        one(
+            "test/app.test.js",
+            "test('f', () => {\n  assert(f())\n})\n",
+            "test('f', () => {\n  assert(f(1))\n})\n",
+        ),
         step("node test/app.test.js"),
     ),
     "suppressions": (one("src/a.py", "x = 1\n", "x = 1  # noqa: F401\n# type: ignore\n"), step("ruff check .", "lint")),

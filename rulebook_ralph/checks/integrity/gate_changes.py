@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from rulebook_ralph.checks.integrity.gate_commands import Gate
 from rulebook_ralph.checks.integrity.gate_files import Category, Definition, definition_of
 from rulebook_ralph.checks.integrity.gate_parts import Part, parts_of
-from rulebook_ralph.checks.integrity.languages import BATS, language_of
 from rulebook_ralph.checks.integrity.make_targets import changed_targets
 from rulebook_ralph.checks.integrity.node_scripts import changed_scripts
 from rulebook_ralph.checks.integrity.objection import Objection
@@ -131,25 +130,6 @@ def _scripts(file: FileDiff, texts: Versions, gates: Sequence[Gate]) -> Iterator
     any_may = any(not gate.scripts for gate in users)
     for name in changed_scripts(texts.before, texts.after or "", wanted, all_count=any_may):
         yield Objection(file.path, _line_of(file, f'"{name}"'), f'the script "{name}" was changed, which a gate runs')
-
-
-def started_scripts(
-    diff: Sequence[FileDiff], gates: Sequence[Gate], excused: Callable[[str], bool]
-) -> Iterator[Objection]:
-    """Scripts that were there and that the command of a gate itself starts."""
-    starters = {path: gate for gate in gates for path in gate.paths}
-    for file in diff:
-        path = file.old_path
-        if path is None or path not in starters or excused(path) or _is_test(path):
-            continue
-        what = f"the gate '{starters[path].name}' starts this script, and it was {_DONE[file.kind]}"
-        yield Objection(path, _first_line(file), what)
-
-
-def _is_test(path: str) -> bool:
-    """A test file that a gate starts by its name is judged as tests are."""
-    language = language_of(path)
-    return language is not None and language is not BATS and not path.endswith((".sh", ".bash"))
 
 
 def stand_ins(diff: Sequence[FileDiff], green: Sequence[Gate], excused: Callable[[str], bool]) -> Iterator[Objection]:

@@ -1,16 +1,16 @@
 """Everything that an attempt may not have done to the checks that judge it, found in one look at its diff."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from rulebook_ralph.checks.integrity.collection_hooks import collection_files, collection_hooks
 from rulebook_ralph.checks.integrity.framework_patches import framework_patches
-from rulebook_ralph.checks.integrity.gate_changes import defining_files, gate_changes, stand_ins, started_scripts
+from rulebook_ralph.checks.integrity.gate_changes import defining_files, gate_changes, stand_ins
 from rulebook_ralph.checks.integrity.gate_commands import read_gates
 from rulebook_ralph.checks.integrity.globs import Globs
 from rulebook_ralph.checks.integrity.go_test_main import go_test_main
-from rulebook_ralph.checks.integrity.indirect_scripts import indirect_scripts
+from rulebook_ralph.checks.integrity.languages import BATS
 from rulebook_ralph.checks.integrity.lost_tests import (
     Removals,
     deleted_other_tests,
@@ -23,6 +23,7 @@ from rulebook_ralph.checks.integrity.objection import Objection
 from rulebook_ralph.checks.integrity.shadowed_modules import shadowed_modules
 from rulebook_ralph.checks.integrity.shared_checks import emptied_checks, shared_files
 from rulebook_ralph.checks.integrity.skipped_tests import skipped_groups, skipped_tests
+from rulebook_ralph.checks.integrity.started_scripts import StartedScripts, changes_only_tests
 from rulebook_ralph.checks.integrity.suites import Pairing, Suite, is_test_file, pair, read_suites
 from rulebook_ralph.core.diff import FileDiff, Versions
 from rulebook_ralph.core.model import Task
@@ -105,21 +106,34 @@ class Inspection:
         told = list(gate_changes(files, self._read, gates, green, self.diff)) if files else []
         yield from told
         paths = {objection.path for objection in told}
-        yield from (found for found in started_scripts(self.diff, gates, self.excuses) if found.path not in paths)
-        yield from indirect_scripts(self.diff, gates, self._at_base, self.excuses)
+        started = StartedScripts(gates, self._at_base, self._is_judged_as_tests)
+        yield from (each for each in started.objections(self.diff, self._excuses_script) if each.path not in paths)
         yield from stand_ins(self.diff, green, self.excuses)
         yield from shadowed_modules(self.diff, green, self.excuses)
         yield from framework_patches(self.diff, self.excuses)
         yield from collection_hooks(self.diff, self._read, self.excuses)
         yield from go_test_main(self.diff, self._read, self.excuses)
 
-    def _at_base(self, path: str) -> str | None:
-        """A file's text at the base, changed or not."""
-        if path.startswith(("/", "..", "~", "-")):
-            return None
-        file = next((file for file in self.diff if path == file.old_path), FileDiff("D", path, path))
-        found = self.versions([file]).get(file.path)
-        return found.before if found else None
+    def _at_base(self, paths: Iterable[str]) -> Mapping[str, str]:
+        """The texts of files at the base, changed or not."""
+        changed = {file.old_path: file for file in self.diff}
+        inside = [path for path in paths if not path.startswith(("/", "..", "~", "-"))]
+        files = [changed.get(path) or FileDiff("D", path, path) for path in inside]
+        found = self.versions(files) if files else {}
+        texts = {file.old_path: found[file.path].before for file in files if file.path in found}
+        return {path: text for path, text in texts.items() if path is not None and text is not None}
+
+    def _is_judged_as_tests(self, file: FileDiff) -> bool:
+        """Whether what a file says is seen as tests, and nothing else of it was changed where it is a script."""
+        suite = self._suites_by_path.get(file.path)
+        return suite is not None and (suite.old_cases[0].language is not BATS or changes_only_tests(suite))
+
+    @cached_property
+    def _suites_by_path(self) -> Mapping[str, Suite]:
+        return {suite.file.path: suite for suite in self.suites if suite.old_cases}
+
+    def _excuses_script(self, file: FileDiff) -> bool:
+        return self._excuses_change(file) or (file.kind == "D" and self.removals.explain_file(file.path))
 
     def _excuses_change(self, file: FileDiff) -> bool:
         """A renamed file is excused where its old name is; that a new one was made of it says nothing of the old."""

@@ -5,6 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from rulebook_ralph.checks.integrity.program_words import UNTOLD
+
 _RULE = re.compile(r"^@?(?P<names>[^\s:=#@][^:=#]*?|\.[A-Z]+)\s*::?(?![:=])(?P<needs>[^=]*(?:=.*)?)$")
 _VARIABLE = re.compile(
     r"^(?:(?:export|override|private|set|define)\s+)*(?P<name>[A-Za-z_][\w.-]*)\s*(?:[:?+!]{0,3}=|\s*$)(?P<value>.*)$"
@@ -15,6 +17,10 @@ _ALWAYS = frozenset(("SHELL", ".SHELLFLAGS", "MAKEFLAGS", "PATH", "shell", "posi
 _LONGEST_LINE = 4000
 _OF_CHECKS = re.compile(r"test|lint|check|type|build|\bci\b|cov|verif|spec|format|^all$", re.IGNORECASE)
 _WORD = re.compile(r"[\w.%/-]+")
+_REFERENCE = re.compile(r"\$[({]([^(){}$]*)[)}]|\{\{([^{}]*)\}\}")
+_AUTOMATIC = re.compile(r"\$[@<^*+%|]")
+_DOLLAR = "\ue000"
+_NESTED, _LONGEST_VALUE = 4, 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +50,40 @@ def changed_targets(before: str, after: str, wanted: frozenset[str]) -> Iterator
 
 
 def recipes(text: str, wanted: frozenset[str]) -> Iterator[str]:
-    """The lines of the targets that are reached from those; what they need is among them."""
+    """The commands of the targets that are reached from those, as a shell gets them; what they need stands after `:`.
+    Variables have their values, and what cannot be told is `$?`.
+    """
     file = _read(text)
-    for name in _reached(file, wanted):
-        yield from file.rules[name].split("\n")
+    patterns = {name for name in file.rules if "%" in name}
+    reached = _reached(file, wanted)
+    if reached and "include" in file.others:
+        yield UNTOLD
+    for name in sorted(reached | (patterns if reached else set())):
+        for line in file.rules[name].split("\n"):
+            yield _with_values(line, file.variables).lstrip("@-+ ")
+
+
+def _with_values(line: str, variables: Mapping[str, str]) -> str:
+    """A line of a recipe; functions that list files stand for their arguments."""
+
+    def value(match: re.Match[str]) -> str:
+        body = (match[1] or match[2] or "").strip()
+        function, _, argument = body.partition(" ")
+        if function in ("wildcard", "sort", "strip", "abspath", "realpath", "foreach", "filter"):
+            return argument.rpartition(",")[2].strip()
+        if function == "shell":
+            return f"`{argument}`"
+        name = body.partition(":")[0]
+        if name in variables:
+            return variables[name].partition("=")[2].strip().replace("\n", " ")[:_LONGEST_VALUE]
+        return {"MAKE": "make", "CURDIR": "."}.get(name, UNTOLD)
+
+    line = line.replace("$$", _DOLLAR)
+    for _ in range(_NESTED):
+        if len(line) > _LONGEST_LINE or not ("$" in line or "{{" in line):
+            break
+        line = _REFERENCE.sub(value, line)
+    return _AUTOMATIC.sub(UNTOLD, line[:_LONGEST_LINE]).replace(_DOLLAR, "$").replace("%", "*")
 
 
 def _reached(file: _File, wanted: frozenset[str]) -> set[str]:
@@ -92,12 +128,12 @@ def _read(text: str) -> _File:
             continue
         current = []
         if alias := _ALIAS.match(line):
-            rules[alias["name"]].append(alias["target"])
+            rules[alias["name"]].append(f": {alias['target']}")
         elif (rule := _RULE.match(line)) and not re.match(r"[^:]*[:?+!]=", line):
             current = [name for name in rule["names"].split() if name != ".PHONY"][:50]
             first = first or next((name for name in current if not name.startswith(".")), "")
             for name in current:
-                rules[name].append(" ".join(rule["needs"].split("#")[0].split()))
+                rules[name].append(f": {' '.join(rule['needs'].split('#')[0].split())}")
         elif variable := _VARIABLE.match(line.strip()):
             variables[variable["name"]].append(line.strip())
         else:
