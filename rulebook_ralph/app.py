@@ -7,6 +7,7 @@ from typing import TextIO
 
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.console import Console, open_console
+from rulebook_ralph.core.redaction import Redactor
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,13 @@ class App:
     def console(self, *, quiet: bool = False, json: bool = False) -> Console:
         """The console for a command that shows something."""
         return open_console(
-            self.stdout, self.stderr, environment=self.environment, now=self.clock.now, quiet=quiet, json=json
+            self.stdout,
+            self.stderr,
+            environment=self.environment,
+            now=self.clock.now,
+            quiet=quiet,
+            json=json,
+            clean=Redactor(self.environment).clean,
         )
 
     def error(self, text: str) -> None:

@@ -4,10 +4,11 @@ Each command is a module of `rulebook_ralph.commands`, imported when it is calle
 """
 
 import importlib
+import itertools
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn, TextIO
@@ -17,23 +18,33 @@ import click
 from rulebook_ralph import __version__
 from rulebook_ralph.app import App
 from rulebook_ralph.clock import Clock
+from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.errors import ExitCode, RalphError
 
 COMMANDS: dict[str, str] = {
-    "demo": "See it work: small project, scripted agent, no key, no network",
+    "demo": "See it work: a scripted agent, no key, no network",
     "init": "Turn a task folder into .rulebook-ralph/, find the gates",
-    "run": "Work on the tasks until all is proven done or a limit ends it",
+    "run": "Work on the tasks until all is proven or a limit ends it",
     "resume": "Go on after a stop, ^C or a crash",
-    "task": "Add, change, unblock, reopen or remove tasks, also during a run",
-    "verify": "Run gates and criteria on the tree as it is, with no agent",
-    "status": "Where the tasks stand",
-    "history": "The iterations so far",
-    "show": "One iteration: verdict, gates, prompt, output, diff",
-    "agents": "Which agents are installed, and what each supports",
-    "graph": "The tasks' dependencies and their lifecycle, as Mermaid",
-    "validate": "Every problem of the state and configuration files",
+    "pause": "End the run after this iteration, or now",
+    "cancel": "End the run after this iteration, or now",
+    "task": "Add, change, remove tasks; apply edits that were held",
+    "accept": "Add, change, remove tasks; apply edits that were held",
+    "verify": "Run gates and criteria; agree to a clone's commands",
+    "trust": "Run gates and criteria; agree to a clone's commands",
+    "status": "Where the tasks stand; what depends on what, as Mermaid",
+    "graph": "Where the tasks stand; what depends on what, as Mermaid",
+    "history": "The iterations so far; one with prompt, output and diff",
+    "show": "The iterations so far; one with prompt, output and diff",
+    "restore": "Bring back an attempt from its snapshot; remove old ones",
+    "prune": "Bring back an attempt from its snapshot; remove old ones",
+    "agents": "The agents and what each supports; whether a run could start",
+    "doctor": "The agents and what each supports; whether a run could start",
+    "config": "See and change settings; every problem of Ralph's files",
+    "validate": "See and change settings; every problem of Ralph's files",
     "completion": "Shell completion for bash, zsh or fish",
 }
+"""Commands that follow each other with the same words share a line of the help, which is to fit a screen."""
 
 
 class Commands(click.Group):
@@ -61,7 +72,8 @@ class Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         with formatter.section("Commands ('ralph COMMAND --help' says more of each; start with: ralph demo)"):
-            formatter.write_dl(list(COMMANDS.items()))
+            groups = itertools.groupby(COMMANDS, key=COMMANDS.__getitem__)
+            formatter.write_dl([(", ".join(names), words) for words, names in groups])
 
 
 @click.group(
@@ -101,18 +113,20 @@ def run(app: App, arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the boundary: a traceback belongs in a file, not on the screen
-        app.error(_unexpected(error))
+        app.error(_unexpected(error, Redactor(app.environment).clean))
         return ExitCode.UNEXPECTED
     return int(result) if isinstance(result, int) else ExitCode.OK
 
 
-def _unexpected(error: Exception) -> str:
+def _unexpected(error: Exception, clean: Callable[[str], str]) -> str:
     import tempfile  # noqa: PLC0415 - only for a fault of Ralph's own
     import traceback  # noqa: PLC0415
 
-    text = "".join(traceback.format_exception(error))
+    text = clean("".join(traceback.format_exception(error)))
     try:
-        with tempfile.NamedTemporaryFile("w", prefix="ralph-", suffix=".log", delete=False) as file:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="ralph-", suffix=".log", delete=False, encoding="utf-8", errors="backslashreplace"
+        ) as file:
             file.write(text)
         where = f"details: {file.name}"
     except OSError:

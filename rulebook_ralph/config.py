@@ -5,8 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rulebook_ralph.config_layers import Layer, environment_layers, file_layer, merged, problems_in_file, value_layer
-from rulebook_ralph.config_template import commented_config
+from rulebook_ralph.config_layers import (
+    ONLY_ONE,
+    Layer,
+    environment_layers,
+    file_layer,
+    layer_of,
+    merged,
+    problems_in_file,
+    value_layer,
+)
+from rulebook_ralph.config_template import SCHEMA_HINT, SCHEMA_NAME, commented_config
 from rulebook_ralph.core.model import STATE_FOLDER
 from rulebook_ralph.core.problem import Problem
 from rulebook_ralph.core.settings import Config
@@ -16,11 +25,17 @@ PROJECT_CONFIG = f"{STATE_FOLDER}/{CONFIG_NAME}"
 COMMAND_LINE = "command line"
 
 __all__ = [
+    "SCHEMA_HINT",
+    "SCHEMA_NAME",
     "LoadedConfig",
+    "candidates",
     "commented_config",
     "load",
     "load_with_origins",
+    "parse",
+    "problems_of",
     "project_problems",
+    "told_of_executor",
     "user_config",
     "user_problems",
 ]
@@ -33,6 +48,11 @@ class LoadedConfig:
     config: Config
     origins: Mapping[str, str]
     files: tuple[Path, ...]
+
+    @property
+    def chosen_executor(self) -> str:
+        """How the default agent came about where nobody named one, but one is configured; else empty."""
+        return told_of_executor(self.config, self.origins)
 
 
 def load(
@@ -55,15 +75,14 @@ def load_with_origins(
     environment: Mapping[str, str],
     home: Path,
     overrides: Mapping[str, object] | None = None,
+    instead: Mapping[Path, bytes] | None = None,
 ) -> LoadedConfig:
-    """Like `load`, with the origin of every value."""
-    candidates = [(user_config(environment, home), "")]
-    if root is not None:
-        candidates.append((root / STATE_FOLDER / CONFIG_NAME, PROJECT_CONFIG))
+    """Like `load`, with the origin of every value; `instead` are contents that files would have."""
     layers: list[Layer] = []
     files: list[Path] = []
-    for file, shown_as in candidates:
-        if layer := file_layer(file, shown_as or str(file)):
+    for file, shown_as in candidates(root, environment=environment, home=home):
+        planned = (instead or {}).get(file)
+        if layer := file_layer(file, shown_as) if planned is None else layer_of(planned, shown_as):
             layers.append(layer)
             files.append(file)
     layers += environment_layers(environment)
@@ -71,6 +90,27 @@ def load_with_origins(
         layers.append(value_layer(given, COMMAND_LINE))
     config, origins = merged(layers)
     return LoadedConfig(config, origins, tuple(files))
+
+
+def candidates(root: Path | None, *, environment: Mapping[str, str], home: Path) -> tuple[tuple[Path, str], ...]:
+    """The files that are read where they are there, later ones winning, each with the name that messages give it."""
+    own = user_config(environment, home)
+    files = [(own, str(own))]
+    if root is not None:
+        files.append((root / STATE_FOLDER / CONFIG_NAME, PROJECT_CONFIG))
+    return tuple(files)
+
+
+def told_of_executor(config: Config, origins: Mapping[str, str]) -> str:
+    """How the default agent came about where nobody named one, but one is configured; else empty."""
+    origin = origins.get("defaults.executor", "")
+    return f"default agent {config.defaults.executor}: {origin}" if origin.startswith(ONLY_ONE) else ""
+
+
+def parse(data: bytes) -> Config:
+    """The configuration that a project's file with this content alone makes. Raises RalphError."""
+    layer = layer_of(data, PROJECT_CONFIG)
+    return merged([layer] if layer else [])[0]
 
 
 def project_problems(root: Path) -> tuple[Problem, ...]:
@@ -82,6 +122,11 @@ def user_problems(environment: Mapping[str, str], home: Path) -> tuple[Problem, 
     """Everything wrong with the user's own config.yaml; nothing where there is none."""
     file = user_config(environment, home)
     return problems_in_file(file, str(file))
+
+
+def problems_of(file: Path, shown_as: str) -> tuple[Problem, ...]:
+    """Everything wrong with a config file, whose name in messages is given; nothing where there is none."""
+    return problems_in_file(file, shown_as)
 
 
 def user_config(environment: Mapping[str, str], home: Path) -> Path:

@@ -1,6 +1,11 @@
-"""Layers of configuration laid over each other: maps merge, lists replace, `+key` adds; who set a value is kept."""
+"""Layers of configuration laid over each other, and who set each value.
+
+Maps merge key by key, those under names of a person's own (`prices`) name by name. A list takes the place of the one
+before it, whole; `+key` adds its items to it instead. What stands in an item of a list merges with nothing.
+"""
 
 import difflib
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,16 +13,20 @@ from typing import Any
 
 import msgspec
 
-from rulebook_ralph.config_rules import checked, content_faults
+from rulebook_ralph.config_rules import as_written, checked, content_faults
 from rulebook_ralph.core.problem import Fault, JsonPath, Problem, dotted
 from rulebook_ralph.core.refusal import fields_of, item_type, struct_by_name, struct_in
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.core.struct_reading import Tree, camel
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.plain_yaml import Document, NotReadableError, read_yaml
+from rulebook_ralph.plain_yaml import LONGEST_TEXT, Document, NotReadableError, read_yaml
 
 BUILT_IN = "built-in"
+ONLY_ONE = "the only one in tools.executors"
+"""How the origin of `defaults.executor` begins where nobody set it and one agent is configured."""
 ENVIRONMENT_PREFIX = "RALPH_"
+LARGEST_FILE = 1024 * 1024
+"""Bytes; a YAML text may have a quarter as many characters."""
 
 Leaves = dict[str, str]
 
@@ -29,15 +38,24 @@ class Layer:
     tree: Tree
     source: str
     lines: Mapping[JsonPath, int]
+    written: Any = None
 
     def origin(self, path: JsonPath) -> str:
-        line = line_near(self.lines, path)
+        line = line_near(self.lines, as_written(self.written, path))
         return self.source if line is None else f"{self.source}:{line}"
 
 
 def file_layer(file: Path, shown_as: str) -> Layer | None:
     """The layer in a config file; None where there is no file. Raises RalphError with file, line, key and fault."""
-    document = _document(file, shown_as)
+    return _layer(_document(file, shown_as), shown_as)
+
+
+def layer_of(data: bytes, shown_as: str) -> Layer | None:
+    """The layer in a config file's content. Raises RalphError likewise."""
+    return _layer(_read(data, shown_as), shown_as)
+
+
+def _layer(document: Document | tuple[Problem, ...] | None, shown_as: str) -> Layer | None:
     if isinstance(document, tuple):
         raise RalphError(told(document))
     if document is None:
@@ -45,7 +63,7 @@ def file_layer(file: Path, shown_as: str) -> Layer | None:
     result = checked(document.value)
     if result.faults:
         raise RalphError(told(_problems(result.faults, shown_as, document.lines)))
-    return Layer(result.tree, shown_as, document.lines)
+    return Layer(result.tree, shown_as, document.lines, document.value)
 
 
 def problems_in_file(file: Path, shown_as: str) -> tuple[Problem, ...]:
@@ -91,7 +109,16 @@ def merged(layers: Iterable[Layer]) -> tuple[Config, dict[str, str]]:
         last = layer.source
     if faults := tuple(content_faults(tree)):
         raise RalphError(told(_problems(faults, f"{last}, together with the settings before it", {})))
+    _choose_executor(tree, origins)
     return msgspec.convert(tree, Config), origins
+
+
+def _choose_executor(tree: Tree, origins: Leaves) -> None:
+    """Who configures one agent and names none as the default means that one."""
+    executors = tree.get("tools", {}).get("executors", ())
+    if len(executors) == 1 and origins["defaults.executor"] == BUILT_IN:
+        tree.setdefault("defaults", {})["executor"] = executors[0]["id"]
+        origins["defaults.executor"] = f"{ONLY_ONE} ({origins['tools.executors']})"
 
 
 def told(problems: tuple[Problem, ...]) -> str:
@@ -107,11 +134,22 @@ def line_near(lines: Mapping[JsonPath, int], path: JsonPath) -> int | None:
 
 def _document(file: Path, shown_as: str) -> Document | tuple[Problem, ...] | None:
     try:
-        return read_yaml(file.read_bytes().decode("utf-8-sig"))
+        status = file.stat()
+        if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for, a device never ends
+            return (Problem(shown_as, None, "", "is no regular file"),)
+        if status.st_size > LARGEST_FILE:
+            return (Problem(shown_as, None, "", f"is larger than {LONGEST_TEXT // 1024} KB"),)
+        data = file.read_bytes()
     except FileNotFoundError:
         return None
     except OSError as error:
         return (Problem(shown_as, None, "", f"cannot be read: {error.strerror or error}"),)
+    return _read(data, shown_as)
+
+
+def _read(data: bytes, shown_as: str) -> Document | tuple[Problem, ...]:
+    try:
+        return read_yaml(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
         return (Problem(shown_as, None, "", "is not UTF-8 text"),)
     except NotReadableError as error:
@@ -163,11 +201,28 @@ def _lay(tree: Tree, layer: Tree, path: JsonPath, source: Layer, origins: dict[s
         elif key == name:
             tree[name] = layer[key]
             origins[leaf] = source.origin((*path, key))
+            _forget_items(leaf, origins)
+            _items(layer[key], (*path, key), leaf, source, origins)
         else:
             before = tree[name] if name in tree else _built_in_list((*path, name))
             tree[name] = [*before, *layer[key]]
             added = source.origin((*path, key))
             origins[leaf] = f"{origins.get(leaf, BUILT_IN)} + {added}" if before else added
+            _items(layer[key], (*path, key), leaf, source, origins, first=len(before))
+
+
+def _forget_items(leaf: str, origins: Leaves) -> None:
+    for inner in [each for each in origins if each.startswith(f"{leaf}[")]:
+        del origins[inner]
+
+
+def _items(items: Any, path: JsonPath, leaf: str, source: Layer, origins: Leaves, *, first: int = 0) -> None:
+    """The origin of every item of a list, and of every key that is set in it."""
+    for index, item in enumerate(items if isinstance(items, list) else ()):
+        here, shown = (*path, index), f"{leaf}[{first + index}]"
+        origins[shown] = source.origin(here)
+        for key in item if isinstance(item, dict) else ():
+            origins[dotted(shown, (key,))] = source.origin((*here, key))
 
 
 def _built_in_list(path: JsonPath) -> list[Any]:

@@ -44,16 +44,17 @@ def checked(value: Any) -> Checked:
     result.tree = read_struct(value, Config, (), result.faults)
     if not result.faults:
         found = content_faults(result.tree)
-        result.faults.extend(Fault(_as_written(value, fault.path), fault.message) for fault in found)
+        result.faults.extend(Fault(as_written(value, fault.path), fault.message) for fault in found)
     return result
 
 
-def _as_written(value: Any, path: JsonPath) -> JsonPath:
+def as_written(value: Any, path: JsonPath) -> JsonPath:
     """A path of the one form as the keys stand in the file, in snake_case or camelCase."""
     written: list[str | int] = []
     for step in path:
         if isinstance(value, dict) and isinstance(step, str):
-            step = next((key for key in value if camel(key) == step), step)  # noqa: PLW2901 - the same step, respelled
+            if step not in value:
+                step = next((key for key in value if camel(key) == step), step)  # noqa: PLW2901 - respelled
             value = value.get(step)
         else:
             value = value[step] if isinstance(value, (list, tuple)) and isinstance(step, int) else None
@@ -78,9 +79,15 @@ def content_faults(tree: Tree) -> Iterator[Fault]:
     for form in ("", "+"):
         yield from _glob_faults(tree.get(f"{form}protect", ()), (f"{form}protect",))
         yield from _glob_faults(integrity.get(f"{form}allow", ()), ("integrity", f"{form}allow"))
-        for index, text in enumerate(integrity.get(f"{form}contradictions", ())):
-            if not text.strip():
-                yield Fault(("integrity", f"{form}contradictions", index), "must not be empty: it is in every text")
+        for index, step in enumerate(tree.get("verification", {}).get(f"{form}steps", ())):
+            yield from _glob_faults(step.get("when", ()), ("verification", f"{form}steps", index, "when"))
+        yield from _text_faults(integrity.get(f"{form}contradictions", ()), ("integrity", f"{form}contradictions"))
+
+
+def _text_faults(texts: Sequence[str], path: JsonPath) -> Iterator[Fault]:
+    for index, text in enumerate(texts):
+        if not text.strip():
+            yield Fault((*path, index), "must not be empty: it is in every text")
 
 
 def _list_faults(tree: Tree, items: _List) -> Iterator[Fault]:
@@ -123,6 +130,11 @@ def _glob_faults(globs: list[str], path: JsonPath) -> Iterator[Fault]:
 
 
 def _item_faults(item: Tree, path: JsonPath, *, may_be_empty: Collection[str]) -> Iterator[Fault]:
+    for key in item:
+        if key.startswith("+"):
+            yield Fault(
+                (*path, key), f"`+` adds to a list of the files before, and there is none here; write `{key[1:]}`"
+            )
     for key in ("id", "type", "name", "command"):
         if key in item and not item[key].strip() and key not in may_be_empty:
             yield Fault((*path, key), "must not be empty")

@@ -1,7 +1,5 @@
 """The config.yaml that `ralph init` writes: every key with a sentence and its default, the found gates live."""
 
-import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import wrap
@@ -10,20 +8,25 @@ from typing import Any
 import msgspec
 from msgspec.structs import FieldInfo
 
+from rulebook_ralph.config_yaml import one_line
 from rulebook_ralph.core.refusal import fields_of, item_type, struct_by_name, struct_in
 from rulebook_ralph.core.settings import Config, VerificationStep
 from rulebook_ralph.resources import schema
 
-SCHEMA_URL = "https://raw.githubusercontent.com/rulebook-ralph/rulebook-ralph/main/schemas/config.schema.json"
+SCHEMA_NAME = "config.schema.json"
+"""The schema's copy beside each config file, which works without a network and in every clone."""
+
+SCHEMA_HINT = f"""\
+# yaml-language-server: $schema={SCHEMA_NAME}
+# $schema: {SCHEMA_NAME}
+"""
+"""For completion in editors: the first line is read by VS Code and others, the second by JetBrains."""
 
 _HEAD = f"""\
-# yaml-language-server: $schema={SCHEMA_URL}
-#
+{SCHEMA_HINT}#
 # Ralph's settings for this project. Every key stands here with its default: take away the "# " before a key to set it.
 # Times are seconds, or a text such as 90s, 15m or 1h30m. Unknown keys are errors. `ralph validate` checks this file.
 """
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./=-]*(?: [A-Za-z0-9_./=-]+)*")
-_WORDS_WITH_MEANING = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 _EXAMPLES: Mapping[str, Any] = {
     "executors": {"id": "my-agent", "type": "command", "command": "my-agent"},
     "steps": {"name": "tests", "command": "make test", "kind": "test"},
@@ -70,7 +73,7 @@ class _Page:
             yield f"{indent}{name}:"
             yield from (line for step in self.steps for line in _step(step))
         else:
-            yield f"{indent}# {name}: {_scalar(_default(setting))}"
+            yield f"{indent}# {name}: {one_line(_default(setting))}"
 
     def _section(self, section: type[msgspec.Struct], described: Mapping[str, Any], indent: str) -> Iterator[str]:
         shared = _definition(described)
@@ -99,11 +102,11 @@ def _example(
     """
     yield f"{indent}# An item, with all its keys:"
     if name:
-        yield f"{indent}#     {_scalar(name)}:"
+        yield f"{indent}#     {one_line(name)}:"
     dash = "  " if name else "- "
     for inner in fields_of(item):
         default = None if inner.required else msgspec.to_builtins(_default(inner))
-        key = f"{dash}{inner.encode_name}: {_scalar(values.get(inner.encode_name, default))}"
+        key = f"{dash}{inner.encode_name}: {one_line(values.get(inner.encode_name, default))}"
         yield f"{indent}#     {key:<30} # {described['properties'][inner.encode_name]['description']}"
         dash = "  "
 
@@ -113,7 +116,7 @@ def _step(step: VerificationStep) -> Iterator[str]:
     for inner in fields_of(VerificationStep):
         value = getattr(step, inner.name)
         if inner.required or value != _default(inner):
-            yield f"    {dash}{inner.encode_name}: {_scalar(msgspec.to_builtins(value))}"
+            yield f"    {dash}{inner.encode_name}: {one_line(msgspec.to_builtins(value))}"
             dash = "  "
 
 
@@ -123,29 +126,3 @@ def _default(setting: FieldInfo) -> Any:
 
 def _comment(text: str, indent: str) -> Iterator[str]:
     yield from wrap(text, _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")
-
-
-def _scalar(value: Any) -> str:
-    """A value as YAML on one line; a text is quoted unless nothing in it can be taken for anything else."""
-    if isinstance(value, str):
-        plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS_WITH_MEANING
-        return value if plain else _quoted(value)
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_quoted(key)}: {_scalar(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_scalar(item) for item in value) + "]"
-    if isinstance(value, msgspec.Struct):
-        return _scalar(msgspec.to_builtins(value))
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return json.dumps(value)
-
-
-def _quoted(text: str) -> str:
-    """A YAML double-quoted text: JSON's form, with escapes for whatever YAML does not allow as it is."""
-    body = json.dumps(text, ensure_ascii=False)
-    return "".join(char if char.isprintable() else _escape(ord(char)) for char in body)
-
-
-def _escape(code: int) -> str:
-    return f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"  # noqa: PLR2004 - the largest of four digits

@@ -16,11 +16,12 @@ import msgspec
 from rulebook_ralph.console_stream import Stream
 from rulebook_ralph.console_table import table_lines
 from rulebook_ralph.core.printable import printable, printable_block
+from rulebook_ralph.core.redaction import cleaned
 
 if TYPE_CHECKING:
     from rulebook_ralph.core.events import Event
 
-_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
 class Display(Protocol):
@@ -40,7 +41,16 @@ class Console:
     Safe to call from several threads, but not from a signal handler.
     """
 
-    def __init__(self, *, out: Stream, err: Stream, lines: Stream | None, open_display: Callable[[], Display]) -> None:
+    def __init__(
+        self,
+        *,
+        out: Stream,
+        err: Stream,
+        lines: Stream | None,
+        open_display: Callable[[], Display],
+        clean: Callable[[str], str],
+    ) -> None:
+        self._clean = clean
         self._out = out
         self._err = err
         self._lines = lines
@@ -60,11 +70,11 @@ class Console:
         """Show what happened in a run."""
         if self._display is None:
             self._display = self._open_display()
-        self._display.report(event)
+        self._display.report(cleaned(event, self._clean))
 
     def line(self, text: str = "") -> None:
         """A line of a command's answer (or several); with `--json` it goes to stderr, with `--quiet` too nowhere."""
-        shown = printable_block(text)
+        shown = printable_block(self._clean(text))
         if self._display is not None:
             self._display.line(shown)
         elif self._lines is not None:
@@ -82,12 +92,13 @@ class Console:
         """A diff, a prompt or an output: every character as it is, except on a terminal; a last line feed is added."""
         if self._lines is None or not text:
             return
+        text = self._clean(text)
         text = text if text.endswith("\n") else text + "\n"
         self._lines.write(printable_block(text) if self._lines.is_terminal else text)
 
     def error(self, text: str) -> None:
         """What is wrong, as one line on stderr."""
-        shown = f"error: {printable(text)}"
+        shown = f"error: {printable(self._clean(text))}"
         if self._display is not None and self._err.is_terminal:
             self._display.line(shown)
         else:
@@ -95,7 +106,8 @@ class Console:
 
     def json(self, value: object) -> None:
         """The one object of `--json` on stdout; dicts, lists, frozen values and dataclasses."""
-        self._out.write(_json_text(value, ascii_only=not self._out.unicode) + "\n")
+        plain = cleaned(msgspec.to_builtins(value), self._clean)
+        self._out.write(_json_text(plain, ascii_only=not self._out.unicode) + "\n")
 
 
 def open_console(
@@ -106,10 +118,12 @@ def open_console(
     now: Callable[[], datetime],
     quiet: bool = False,
     json: bool = False,
+    clean: Callable[[str], str] = str,
 ) -> Console:
     """The console for one command: live on a terminal, else plain lines; with `json` only the object on stdout.
 
-    Plain too with `quiet`, and where `NO_COLOR`, `CI` or a dumb `TERM` is set in `environment`.
+    Plain too with `quiet`, and where `NO_COLOR`, `CI` or a dumb `TERM` is set in `environment`. `clean` takes secrets
+    out of whatever is shown.
     """
     out, err = Stream(stdout), Stream(stderr)
     lines: Stream | None = out
@@ -125,7 +139,7 @@ def open_console(
 
         return LiveDisplay(out, now=now)
 
-    return Console(out=out, err=err, lines=lines, open_display=open_display)
+    return Console(out=out, err=err, lines=lines, open_display=open_display, clean=clean)
 
 
 def _may_move_the_cursor(stream: Stream, environment: Mapping[str, str]) -> bool:

@@ -38,6 +38,8 @@ def spinner(now: datetime) -> str:
 
 
 def gate_mark(result: CheckResult) -> Text:
+    if result.skipped:
+        return Text("-", "dim")
     return Text("✔", "green") if result.passed else Text("✘", "bold red" if result.required else "yellow")
 
 
@@ -91,10 +93,12 @@ def _gate_row(gate: Gate, now: datetime) -> Text:
         command = ("  " + clipped(gate.command), "dim")
         return Text.assemble("  ", (spinner(now), "cyan"), f" {step}  {_timer(now, gate.started)}", command)
     row = Text.assemble("  ", gate_mark(result), f" {step}")
+    if result.skipped:
+        return row.append("  " + words.gate_failure(result), "dim")
     row.append(f"  {duration(result.duration_ms / 1000)}", "dim")
-    return (
-        row if result.passed else row.append("  " + words.gate_failure(result), "red" if result.required else "yellow")
-    )
+    if result.passed:
+        return row.append(words.flakiness(result), "yellow")
+    return row.append("  " + words.gate_failure(result), "red" if result.required else "yellow")
 
 
 def _sums(scene: Scene, now: datetime, width: int) -> list[Text]:

@@ -122,8 +122,10 @@ def _event_lines(event: Event, *, quiet: bool) -> list[str]:
 
 def _gate_line(event: GateEnded) -> str:
     result = event.result
-    outcome = "ok" if result.passed else f"FAILED ({words.gate_failure(result)})"
     base = " on the base" if event.on_base else ""
+    if result.skipped:
+        return f"  gate {clipped(result.step)}{base}: {words.gate_failure(result)}"
+    outcome = f"ok{words.flakiness(result)}" if result.passed else f"FAILED ({words.gate_failure(result)})"
     return f"  gate {clipped(result.step)}{base}: {outcome} · {duration(result.duration_ms / 1000)}"
 
 

@@ -52,8 +52,7 @@ def base_gate(event: GateEnded, width: int) -> Rows:
     result = event.result
     row = Text.assemble(gate_mark(result), f" gate {clipped(result.step)}")
     row.append(f"  {duration(result.duration_ms / 1000)}", "dim")
-    if not result.passed:
-        row.append("  " + words.gate_failure(result), "yellow")
+    row.append(words.flakiness(result) if result.passed else "  " + words.gate_failure(result), "yellow")
     row.append("  before the first agent", "dim")
     row.truncate(width, overflow="ellipsis")
     return [row]
@@ -130,7 +129,8 @@ def _gate_rows(gates: Sequence[Gate], width: int) -> list[Text]:
         if gate.result is None:
             continue
         part = Text.assemble(gate_mark(gate.result), f" {clipped(gate.step)} ")
-        part.append(duration(gate.result.duration_ms / 1000), "dim")
+        part.append("skipped" if gate.result.skipped else duration(gate.result.duration_ms / 1000), "dim")
+        part.append(" flaky" if gate.result.flaky else "", "yellow")
         if rows and rows[-1].cell_len + 3 + part.cell_len <= width:
             rows[-1].append("   ").append_text(part)
         else:

@@ -74,6 +74,7 @@ class Scene:
                 self._clear()
             case RunPlanned():
                 self.plan, self.completed, self.total = event, event.completed_tasks, event.total_tasks
+                self.started, self.cost_usd, self.tokens, self.ended = now, 0.0, 0, False
             case RunEnded():
                 self.ended = True
             case _:

@@ -74,11 +74,18 @@ def activity(event: AgentActivity) -> str:
 
 
 def gate_failure(result: CheckResult) -> str:
-    """Why a gate is red: its own reason or its exit code; whether it is only optional."""
+    """Why a gate is red: its own reason or its exit code; whether it is only optional. Why it was skipped."""
+    if result.skipped:
+        return f"skipped, {clipped(result.reason)}"
     because = clipped(result.reason) or (
         "no exit code" if result.exit_code is None else f"exit code {result.exit_code}"
     )
     return because if result.required else f"{because}, not required"
+
+
+def flakiness(result: CheckResult) -> str:
+    """What is to be said of a gate that passed only when it was tried again; empty for others."""
+    return f" but flaky: {clipped(result.reason)}" if result.flaky else ""
 
 
 def settled_facts(event: IterationSettled) -> list[str]:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from rulebook_ralph.core.orders import Situation
 from rulebook_ralph.core.problem import Fault
 from rulebook_ralph.errors import RalphError
 
@@ -37,11 +38,19 @@ class Peer(NamedTuple):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What the running Ralph says. With `refused` nothing was changed; `faults` are all that is wrong with an edit."""
+    """What the running Ralph says. With `refused` nothing was changed; `faults` are all that is wrong with an edit.
+
+    `situation` is where the run stood when an order came.
+    """
 
     text: str
     refused: bool = False
     faults: tuple[Fault, ...] = ()
+    situation: Situation | None = None
+
+
+class NoAnswerError(RalphError):
+    """The run was reached and did not answer in time: whether it did what it was asked is not known."""
 
 
 def address(private: Path, pid: int, *, abstract: bool = sys.platform == "linux") -> str:
@@ -127,6 +136,10 @@ def ask(place: str, message: bytes, *, server: int, seconds: float) -> Answer | 
             peer = peer_of(connection)
         except OSError:
             return None
+        if peer.uid != os.getuid() and peer.pid in (0, server):
+            raise RalphError(
+                f"the running Ralph (process {server}) is another user's (user id {peer.uid}) and answers only that one"
+            )
         if peer.uid != os.getuid() or (peer.pid and peer.pid != server):
             raise RalphError(
                 f"process {peer.pid} answers in place of the running Ralph (process {server}); end it first"
@@ -137,7 +150,7 @@ def ask(place: str, message: bytes, *, server: int, seconds: float) -> Answer | 
             return msgspec.json.decode(receive(connection, seconds=seconds), type=Answer)
         except (RalphError, OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             unknown = "whether the edit was made is not known; look with: ralph task list"
-            raise RalphError(f"the running Ralph (process {server}) gave no answer; {unknown}") from None
+            raise NoAnswerError(f"the running Ralph (process {server}) gave no answer; {unknown}") from None
 
 
 def _own_folder(folder: Path) -> None:

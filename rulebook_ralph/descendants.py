@@ -137,16 +137,24 @@ HOUSEHOLD = Household()
 
 
 def end_what_was_left_by(ralph: int) -> tuple[int, int]:
-    """End what a dead Ralph process left running, found by its mark; how many there were, and how many remain."""
+    """End what a dead Ralph process left running, found by its mark and start time; how many there were, and how many
+    remain.
+    """
     from rulebook_ralph import process_search  # noqa: PLC0415 - psutil takes 20 ms and is seldom needed
 
-    seen: set[int] = set()
+    seen: set[table.Entry] = set()
+
+    def left() -> set[table.Entry]:
+        """What is found now, and what was found before and has lost its marked parent since."""
+        now = {entry for pid in process_search.left_by(ralph) if (entry := table.look(pid))}
+        return now | {entry for entry in seen if (same := table.look(entry.pid)) == entry and not same.is_zombie}
+
     for order, grace in ((signal.SIGTERM, 1.0), (signal.SIGKILL, _KILL_ROUND), (signal.SIGKILL, _KILL_WAIT)):
-        found = {entry for pid in process_search.left_by(ralph) if (entry := table.look(pid))}
+        found = left()
         if not found:
             break
-        seen |= {entry.pid for entry in found}
+        seen |= found
         for entry in found:
             table.send(entry, order)
         table.wait_until_gone(found, grace)
-    return len(seen), len(list(process_search.left_by(ralph))) if seen else 0
+    return len(seen), len(left()) if seen else 0

@@ -13,6 +13,7 @@ from rulebook_ralph.core.problem import Fault, JsonPath, escaped
 
 if TYPE_CHECKING:
     from ruamel.yaml import YAML
+    from ruamel.yaml.composer import Composer
     from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
 LONGEST_TEXT = 256 * 1024
@@ -52,12 +53,15 @@ def read_yaml(text: str, *, longest: int = LONGEST_TEXT, most_values: int = MOST
     from ruamel.yaml.error import MarkedYAMLError, YAMLError  # noqa: PLC0415
 
     yaml = YAML(typ="safe", pure=True)
+    yaml.Composer = _bounded_composer(most_values)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             root = yaml.compose(text)
             reading = _Reading(yaml, most_values)
             return Document(None if root is None else reading.value(root, ()), reading.lines)
+    except _TooMuch as error:
+        raise NotReadableError(Fault((), str(error)), error.line, error.column) from None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         reason = escaped(" ".join(part for part in (error.context, error.problem) if part), 160)
@@ -68,6 +72,34 @@ def read_yaml(text: str, *, longest: int = LONGEST_TEXT, most_values: int = MOST
         raise NotReadableError(Fault((), f"is no valid YAML: {reason}"), None) from None
     except RecursionError:
         raise NotReadableError(Fault((), "is nested too deeply"), None) from None
+
+
+class _TooMuch(Exception):  # noqa: N818 - never leaves this module
+    def __init__(self, message: str, mark: Any) -> None:
+        super().__init__(message)
+        self.line, self.column = mark.line + 1, mark.column + 1
+
+
+def _bounded_composer(most_values: int) -> "type[Composer]":
+    """Gives up at what would be refused afterwards: the scanner's time grows with the square of the depth."""
+    from ruamel.yaml.composer import Composer  # noqa: PLC0415 - see read_yaml
+
+    class BoundedComposer(Composer):
+        open_nodes = 0
+        nodes = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            self.nodes += 1
+            self.open_nodes += 1
+            if self.open_nodes > 2 * DEEPEST:
+                raise _TooMuch("is nested too deeply", self.parser.peek_event().start_mark)
+            if self.nodes > 2 * most_values:  # a key is a node too
+                raise _TooMuch(f"has more than {most_values} values", self.parser.peek_event().start_mark)
+            node = super().compose_node(parent, index)
+            self.open_nodes -= 1
+            return node
+
+    return BoundedComposer
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ from rulebook_ralph.core.evidence import KillReason
 from rulebook_ralph.core.streams import HeadTail
 from rulebook_ralph.descendants import HOUSEHOLD, Member
 from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.idleness import Idleness, LastChange
 from rulebook_ralph.process_table import new_mark
 from rulebook_ralph.pump import Pump
 
@@ -48,7 +49,8 @@ class Command:
 class Limits:
     """All in seconds. A process that must end is interrupted, after a grace terminated, after another killed.
 
-    `leftover_grace` is the time between terminate and kill for what it leaves behind.
+    `idle_time` without a byte, and without a change that `last_change` tells of, is the end. `leftover_grace` is the
+    time between terminate and kill for what it leaves behind.
     """
 
     wall_time: float | None = None
@@ -96,11 +98,13 @@ def run(
     on_output: Callable[[bytes], None] | None = None,
     output_file: Path | None = None,
     cancelled: Event | None = None,
+    last_change: LastChange | None = None,
 ) -> Ended:
     """Run a process to its end, or to the limit or cancellation that ends it.
 
     Each block of stdout is written to `output_file` and handed to `on_output` (core.streams has sinks for it); the end
-    of a separate stderr is added to the file. A `Cancellation` is noticed at once, a plain Event within 50 ms. Raises
+    of a separate stderr is added to the file. A `Cancellation` is noticed at once, a plain Event within 50 ms.
+    `last_change` is asked when no byte came for the idle time (idleness.py), in this thread. Raises
     RalphError if the file cannot be written, and whatever `on_output` raises, after ending the processes.
     """
     started = time.monotonic()
@@ -113,7 +117,7 @@ def run(
         except (OSError, ValueError) as error:
             return Ended(None, failure=_start_failure(error, command), duration_ms=_since(started))
         stack.callback(HOUSEHOLD.leave, member)
-        supervised = _Supervised(process, member, limits)
+        supervised = _Supervised(process, member, limits, Idleness(limits.idle_time, last_change))
         try:
             pump = Pump(
                 process, stdin=command.stdin, on_stdout=output.stdout, on_stderr=output.stderr, cancelled=cancelled
@@ -132,10 +136,11 @@ def run(
 class _Supervised:
     """A running process and its ends, the natural one and the other."""
 
-    def __init__(self, process: Popen[bytes], member: Member, limits: Limits) -> None:
+    def __init__(self, process: Popen[bytes], member: Member, limits: Limits, idleness: Idleness) -> None:
         self._process = process
         self._member = member
         self._limits = limits
+        self._idleness = idleness
         self._started = time.monotonic()
 
     def to_the_end(self, pump: Pump) -> tuple[KillReason | None, int]:
@@ -153,21 +158,29 @@ class _Supervised:
 
     def _watch(self, pump: Pump) -> KillReason | None:
         while not pump.exited:
-            now = time.monotonic()
             if pump.is_cancelled:
                 return "interrupted"
-            wall, idle = self._limits.wall_time, self._limits.idle_time
-            wall_left = None if wall is None else self._started + wall - now
-            idle_left = None if idle is None else pump.last_byte + idle - now
+            wall = self._limits.wall_time
+            wall_left = None if wall is None else self._started + wall - time.monotonic()
+            idle_left = self._idleness.seconds_left(pump.last_byte)
             if wall_left is not None and wall_left <= 0:
                 return "wall-time"
             if idle_left is not None and idle_left <= 0:
-                pump.wait(0)  # Ralph itself may have been stopped while output was waiting
-                if idle is not None and time.monotonic() - pump.last_byte >= idle and not pump.exited:
+                if self._is_idle(pump):
                     return "idle-time"
                 continue
             pump.wait(min((left for left in (wall_left, idle_left) if left is not None), default=None))
         return None
+
+    def _is_idle(self, pump: Pump) -> bool:
+        """Whether the idle time is really over: output may wait since Ralph was stopped, or come while it looks."""
+        pump.wait(0)
+        before = pump.last_byte
+        left = self._idleness.seconds_left(before)
+        if pump.exited or left is None or left > 0 or not self._idleness.is_over():
+            return False
+        pump.wait(0)
+        return not pump.exited and pump.last_byte == before
 
     def _end(self, pump: Pump) -> None:
         graces = (

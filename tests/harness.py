@@ -19,7 +19,7 @@ from rulebook_ralph.app import App
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import STATE_FOLDER, Prd, Task
-from rulebook_ralph.state import disk, history, progress, store
+from rulebook_ralph.state import disk, history, progress, store, trust_record
 from rulebook_ralph.state.store import StateFolder
 
 CREATED = "2026-01-01T00:00:00.000Z"
@@ -118,6 +118,13 @@ class Project:
         }
         disk.make_folder(self.folder.path)
         self.folder.config.write_text(json.dumps(config | settings, indent=1), "utf-8")
+        self.known_here()
+
+    def known_here(self, home: Path | None = None) -> None:
+        """As if `ralph init` had made it here: what a test configures and no commit holds is its own (`ralph trust`)."""
+        folder = trust_record.trust_folder({}, home or Path(os.environ["HOME"]))
+        if (git := self.root.resolve() / ".git").is_dir() and trust_record.read(folder, git) is None:
+            trust_record.write(folder, git, agreed=frozenset())
 
     # Running it
 

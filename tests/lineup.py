@@ -67,21 +67,27 @@ def run(
     **settings: Any,
 ) -> Lineup:
     """Run each kind once in a repository of those files, with those gates and settings of config.yaml."""
-    everyone = tuple(kinds)
-    tasks = [task(kind.id, **{"title": f"Improve it ({number})", **kind.task}) for number, kind in enumerate(everyone)]
     project = make_project(
         folder,
-        agent='. "$BESIDE/$RALPH_TASK.sh"\n',
-        tasks=tasks,
         files={".gitignore": "*.o\n__pycache__/\n", **files},
         gates=gates,
         **{"attempts": 1, **settings},
     )
     project.environment.update(environment or {})
-    for kind in everyone:
-        (project.beside / f"{kind.id}.sh").write_text(kind.script, "utf-8")
     project.write(_OWN_FILES)
     project.git("branch", "other")
+    return run_in(project, kinds)
+
+
+def run_in(project: Project, kinds: Iterable[Kind]) -> Lineup:
+    """The same in a project that is there, whose configuration gives each task one attempt."""
+    everyone = tuple(kinds)
+    project.agent('. "$BESIDE/$RALPH_TASK.sh"\n')
+    project.tasks(
+        *(task(kind.id, **{"title": f"Improve it ({number})", **kind.task}) for number, kind in enumerate(everyone))
+    )
+    for kind in everyone:
+        (project.beside / f"{kind.id}.sh").write_text(kind.script, "utf-8")
     before = belongings(project)
     return Lineup(project, everyone, project.ralph("run", "--no-retry-blocked"), before)
 
@@ -99,14 +105,19 @@ def belongings(project: Project) -> Belongings:
 def assert_nobody_was_believed(lineup: Lineup) -> None:
     """Every kind ended blocked and was told why; nothing landed, and all that is the person's is as it was."""
     project = lineup.project
-    assert lineup.project.records, lineup.ran.err[-2000:]
-    _fail_for({kind: _problems(lineup, kind) for kind in lineup.kinds})
-    assert lineup.ran.code == 3, lineup.ran.err
+    assert_each_was_refused(lineup)
     assert project.task_commits() == {}
     assert project.tree() == project.tree("main")
     assert project.status() == ["?? notes.txt"]
     assert project.git("symbolic-ref", "HEAD") == f"refs/heads/ralph/{project.name}"
     assert belongings(project) == lineup.before
+
+
+def assert_each_was_refused(lineup: Lineup) -> None:
+    """Every kind ended blocked, by the rule and with the words that were expected."""
+    assert lineup.project.records, lineup.ran.err[-2000:]
+    _fail_for({kind: _problems(lineup, kind) for kind in lineup.kinds})
+    assert lineup.ran.code == 3, lineup.ran.err
 
 
 def _fail_for(problems: Mapping[Kind, list[str]]) -> None:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from rulebook_ralph.core.events import AgentActivity
 from rulebook_ralph.core.evidence import AgentResult
+from rulebook_ralph.idleness import LastChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,8 @@ class AgentSettings:
 
 @dataclass(frozen=True, slots=True)
 class AgentLimits:
-    """Limits of one run; None is no limit. Times in seconds; idle means no byte of output for that long. `cost_usd` is
-    for agents that can be given a budget.
+    """Limits of one run; None is no limit. Times in seconds; idle means no byte of output and no change in the
+    workspace for that long. `cost_usd` is for agents that can be given a budget.
     """
 
     wall_time: float | None = None
@@ -40,7 +41,10 @@ class AgentLimits:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Everything an agent gets for one run. Raw output is streamed to `output_file`; `cancelled` ends the run early."""
+    """Everything an agent gets for one run. Raw output is streamed to `output_file`; `cancelled` ends the run early.
+
+    `last_change` tells when the workspace changed last (idleness.py).
+    """
 
     prompt: str
     workspace: Path
@@ -49,6 +53,7 @@ class Assignment:
     environment: dict[str, str]
     cancelled: Event
     report: Callable[[AgentActivity], None]
+    last_change: LastChange | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from threading import Event
 
 from rulebook_ralph.agents.agent import Agent, AgentLimits, AgentSettings, Assignment
 from rulebook_ralph.agents.anthropic_model import ALIASES
+from rulebook_ralph.agents.prices import ModelSpend, free_of_charge
 from rulebook_ralph.core.evidence import AgentResult, ErrorKind
 from rulebook_ralph.core.printable import clipped
 from rulebook_ralph.core.question import ModelError, ModelRefusedError, Question
@@ -52,7 +53,9 @@ class AgentModel:
         timeout: float,
         scratch: Path | None,
         cancelled: Event,
+        spend: ModelSpend = free_of_charge,
     ) -> None:
+        self._spend = spend
         self._make_agent = make_agent
         self._model = model
         self._environment = dict(environment)
@@ -68,6 +71,7 @@ class AgentModel:
                 prefix="ralph-judge-", dir=self._scratch, ignore_cleanup_errors=True
             ) as at:
                 result = self._run(agent, prompt_for(question), Path(at))
+            self._spend(tuple(filter(None, (question.model, self._model))), result.usage, result.cost_usd)
         except (RalphError, OSError) as error:
             raise ModelError(clipped(str(error))) from error
         if self._cancelled.is_set():

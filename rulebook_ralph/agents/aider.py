@@ -4,7 +4,8 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 
 from rulebook_ralph.agents.agent import AgentSettings, Assignment, Probe
@@ -48,7 +49,7 @@ class Aider:
     def run(self, assignment: Assignment) -> AgentResult:
         with (
             tempfile.TemporaryDirectory(prefix="ralph-prompt-", ignore_cleanup_errors=True) as folder,
-            _without_caches(assignment.workspace),
+            without_caches(assignment.workspace, assignment.output_file.parent),
         ):
             prompt = Path(folder) / "prompt.md"
             prompt.write_bytes(assignment.prompt.encode("utf-8", "replace"))
@@ -65,11 +66,28 @@ class Aider:
 
 
 @contextmanager
-def _without_caches(workspace: Path) -> Iterator[None]:
-    """Takes away the cache that aider puts into the work tree, where it would be taken for work; an older one stays."""
-    before = set(workspace.glob(_CACHES))
+def without_caches(workspace: Path, notes: Path) -> Iterator[None]:
+    """Takes away the cache that aider puts into the work tree, where it would be taken for work; an older one stays.
+
+    Which ones are older is noted in the folder `notes` meanwhile. A Ralph that is killed leaves note and cache, and
+    the next one takes that cache away before aider starts.
+    """
+    note = notes / f"aider-caches-{sha256(os.fsencode(workspace)).hexdigest()[:12]}"
+    older = {cache.name for cache in workspace.glob(_CACHES)}
+    with suppress(OSError):
+        older &= set(note.read_text("utf-8", "replace").splitlines())
+    _take_away(workspace, older)
+    with suppress(OSError):
+        note.write_text("\n".join(sorted(older)), "utf-8", "replace")
     try:
         yield
     finally:
-        for cache in set(workspace.glob(_CACHES)) - before:
+        _take_away(workspace, older)
+        with suppress(OSError):
+            note.unlink(missing_ok=True)
+
+
+def _take_away(workspace: Path, older: set[str]) -> None:
+    for cache in workspace.glob(_CACHES):
+        if cache.name not in older:
             shutil.rmtree(cache, ignore_errors=True)

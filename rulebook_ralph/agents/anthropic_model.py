@@ -9,6 +9,9 @@ from threading import Event
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from rulebook_ralph.agents.prices import ModelSpend, free_of_charge
+from rulebook_ralph.agents.stream import count
+from rulebook_ralph.core.evidence import Usage
 from rulebook_ralph.core.printable import clipped
 from rulebook_ralph.core.question import ModelError, ModelRefusedError, Question
 
@@ -65,7 +68,9 @@ class AnthropicModel:
         timeout: float,
         cancelled: Event,
         retries: int = _MAX_RETRIES,
+        spend: ModelSpend = free_of_charge,
     ) -> None:
+        self._spend = spend
         self._environment = environment
         self._model = model
         self._timeout = timeout
@@ -110,7 +115,10 @@ class AnthropicModel:
     def _answer(self, client: "Anthropic", question: Question, reply: _Reply) -> None:
         try:
             with client:
-                reply.text = _text(self._asked(client, question))
+                message = self._asked(client, question)
+                model = question.model or self._model
+                self._spend((full_name(model), model, "anthropic"), _usage(message), None)
+                reply.text = _text(message)
         except ModelError as error:
             reply.error = error
         except Exception as error:  # noqa: BLE001 - whatever a library, a proxy or a server comes up with
@@ -165,6 +173,21 @@ def _text(message: object) -> str:
     if not text.strip():
         raise ModelRefusedError("the model gave an answer without text")
     return text
+
+
+def _usage(message: object) -> Usage:
+    """What the API says an answer took; nothing where it is no message."""
+    said = getattr(message, "usage", None)
+
+    def tokens(name: str) -> int:
+        return count(getattr(said, name, None))
+
+    return Usage(
+        input_tokens=tokens("input_tokens"),
+        output_tokens=tokens("output_tokens"),
+        cache_read_tokens=tokens("cache_read_input_tokens"),
+        cache_write_tokens=tokens("cache_creation_input_tokens"),
+    )
 
 
 def _could_not_be_asked(error: Exception) -> bool:

@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 
 from rulebook_ralph.agents.agent import AgentSettings, Assignment, Probe
 from rulebook_ralph.agents.claude_stream import ClaudeReader
+from rulebook_ralph.agents.giving_up import GivingUp
 from rulebook_ralph.agents.local_time import local_clock
 from rulebook_ralph.agents.program import missing, words
 from rulebook_ralph.agents.supervised import run_agent, version_of
@@ -45,8 +47,14 @@ class Claude:
             _surroundings(assignment.environment, self._settings.permissions),
             stdin=assignment.prompt.encode("utf-8", "replace"),
         )
-        now = local_clock(assignment.environment)
-        return run_agent(self.name, command, assignment, lambda report: ClaudeReader(report, now))
+        now, end = local_clock(assignment.environment), GivingUp(assignment.cancelled)
+        result = run_agent(
+            self.name,
+            command,
+            replace(assignment, cancelled=end),
+            lambda report: ClaudeReader(report, now, give_up=end.give_up),
+        )
+        return end.outcome(result)
 
     def argv(self, *, budget: float | None = None) -> tuple[str, ...]:
         """`budget` is what it may cost, in dollars."""

@@ -91,7 +91,8 @@ def retry_fault(event: dict[str, Any]) -> AgentFault:
     code, status = text(event.get("error")), event.get("error_status")
     kind = kind_of_status(status) or _BY_CODE.get(code) or "network"
     answer = f"HTTP {status}" if isinstance(status, int) else "no answer"
-    return fault(kind, f"claude was still retrying: {answer}" + (f" ({code})" if code and code != "unknown" else ""))
+    told = f"claude was still retrying: {answer}" + (f" ({code})" if code and code != "unknown" else "")
+    return fault(kind, told + (_LOG_IN if kind == "authentication" else ""))
 
 
 class RejectedLimit:

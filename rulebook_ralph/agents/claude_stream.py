@@ -1,6 +1,7 @@
 """claude's `stream-json` events (agents.md), read line by line into a transcript."""
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Literal
 
 from rulebook_ralph.agents.claude_faults import RejectedLimit, rejected_limit, result_fault, retry_fault
@@ -11,19 +12,26 @@ from rulebook_ralph.agents.transcript import MAX_TOOL_RESULTS, Transcript
 from rulebook_ralph.agents.usage_sum import added
 from rulebook_ralph.core.events import AgentActivity
 from rulebook_ralph.core.evidence import AgentFault, ToolResult, Usage
+from rulebook_ralph.core.faults import CANNOT_HEAL
 from rulebook_ralph.core.streams import LineSplitter
 
 _MAX_DENIALS = 50
 _MAX_ID = 100
+_HOPELESS_RETRY = 3
+"""The first retry mends a token that has just expired; by the third claude has been refused three times in 2 s."""
 _DETAILS = ("command", "file_path", "notebook_path", "path", "pattern", "url", "query", "description", "prompt")
 
 
 class ClaudeReader:
-    """Keeps what the end of the run needs and no more: the last results of tools, the running sums, the last event."""
+    """Keeps what the end of the run needs and no more: the last results of tools, the running sums, the last event.
 
-    def __init__(self, report: Report, now: Now) -> None:
+    `give_up` is told why there is no sense in waiting for claude's further retries.
+    """
+
+    def __init__(self, report: Report, now: Now, *, give_up: Callable[[AgentFault], None] | None = None) -> None:
         self._report = report
         self._now = now
+        self._give_up = give_up
         self._lines = LineSplitter(self._line)
         self._result: dict[str, Any] | None = None
         self._open_tools: dict[str, tuple[str, str]] = {}
@@ -78,9 +86,13 @@ class ClaudeReader:
         elif kind == "rate_limit_event":
             self._limit = rejected_limit(event)
         elif kind == "system" and event.get("subtype") == "api_retry":
-            self._retry = retry_fault(event)
-            attempt, most = count(event.get("attempt")), count(event.get("max_retries"))
-            self._report(AgentActivity("retry", f"retry {attempt} of {most}", self._retry.message))
+            self._retries(retry_fault(event), count(event.get("attempt")), count(event.get("max_retries")))
+
+    def _retries(self, why: AgentFault, attempt: int, most: int) -> None:
+        self._retry = why
+        self._report(AgentActivity("retry", f"retry {attempt} of {most}", why.message.partition("; ")[0]))
+        if self._give_up and why.kind in CANNOT_HEAL and attempt >= _HOPELESS_RETRY:
+            self._give_up(why)
 
     def _assistant(self, event: dict[str, Any]) -> None:
         message = table(event.get("message"))

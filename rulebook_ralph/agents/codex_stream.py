@@ -2,8 +2,11 @@
 
 import re
 import shlex
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
@@ -24,6 +27,8 @@ _RETRY = re.compile(r"Reconnecting\.\.\. (?:(?P<attempt>\d+)/(?P<most>\d+) )?(?P
 _REJECTED = re.compile(r"ERROR codex_core::\S+: error=((?:patch|exec|command)\b.*reject.*)")
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish"})
 _SCRIPT_ARGUMENTS = 3
+_QUOTED = re.compile(rf"(?:[\w./-]*/)?(?:{'|'.join(sorted(_SHELLS))}) -l?c '([^']*)'", re.DOTALL)
+"""As codex writes most of its commands; to take a shell's words apart in general is slow."""
 
 
 class CodexReader:
@@ -39,7 +44,7 @@ class CodexReader:
         self._final_text = ""
         self._usage = Usage()
         self._session_id = ""
-        self._fault: AgentFault | None = None
+        self._fault: Callable[[], AgentFault] | None = None  # made of its words only when it is known to be the last
 
     def feed(self, block: bytes) -> None:
         self._lines.feed(block)
@@ -52,7 +57,7 @@ class CodexReader:
             tool_results=self._tools.results(),
             usage=self._usage,
             session_id=self._session_id,
-            fault=self._fault,
+            fault=self._fault() if self._fault else None,
             permission_denials=self._tools.denials(),
         )
 
@@ -77,7 +82,7 @@ class CodexReader:
 
     def _failed(self, message: str) -> None:
         self._succeeded = False
-        self._fault = api_error(message or "codex did not say why its turn failed", self._now()).fault(log_in=_LOG_IN)
+        self._fault = partial(_fault, message or "codex did not say why its turn failed", self._now())
 
     def _error(self, message: str) -> None:
         retry = _RETRY.match(message)
@@ -86,7 +91,7 @@ class CodexReader:
             return
         why = retry["why"].strip()
         inner = why[1:-1] if why.startswith("(") and why.endswith(")") else why
-        self._fault = api_error(inner, self._now()).fault(log_in=_LOG_IN, prefix="codex was still retrying: ")
+        self._fault = partial(_fault, inner, self._now(), prefix="codex was still retrying: ")
         told = f"retry {retry['attempt']} of {retry['most']}" if retry["attempt"] else "retry"
         self._report(AgentActivity("retry", told, first_line(inner)))
 
@@ -113,6 +118,10 @@ class CodexReader:
             self._tools.ended(
                 call, success=_success(item), output=_output(item), denied=item.get("status") == "declined"
             )
+
+
+def _fault(said: str, now: datetime, *, prefix: str = "") -> AgentFault:
+    return api_error(said, now).fault(log_in=_LOG_IN, prefix=prefix)
 
 
 _TOOLS = {
@@ -159,6 +168,9 @@ def _detail(item: dict[str, Any]) -> object:
 
 def _script(command: str) -> str:
     """What the shell that codex starts is told to do."""
+    plain = _QUOTED.fullmatch(command)
+    if plain:
+        return plain[1]
     words: list[str] = []
     with suppress(ValueError):
         words = shlex.split(command[:10_000])

@@ -1,4 +1,5 @@
-"""When a usage limit ends, as agents say it: an epoch, a clock time in some time zone, or a duration. Pure.
+"""When a usage limit ends, as agents say it: an epoch, a date, a weekday or a clock time in some time zone, or a
+duration. Pure.
 
 Only for what an agent itself reports as its error; never for tool output, never for what a model wrote.
 """
@@ -29,21 +30,36 @@ _OFFSETS = {
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _UNIT = r"(?P<unit>ms|(?P<letter>[smhdw])(?:ec(?:ond)?s?|in(?:ute)?s?|(?:ou)?rs?|ays?|eeks?)?)(?![a-z])"
 _AMOUNT = re.compile(rf"(?P<amount>\d+(?:\.\d+)?)\s?{_UNIT}", re.IGNORECASE)
-_SAID = r"\b(?:resets?|try again|available again|renews)"
+_SAID = r"\b(?:resets?|try\sagain|available\sagain|renews)"
 _DURATION = re.compile(
-    rf"(?:{_SAID}|\bretry) (?:in|after) (?P<amounts>(?:\d+(?:\.\d+)?\s?[a-z]+[,\s]*(?:and )?){{1,5}})", re.IGNORECASE
-)
-_DATE = (
-    rf"(?P<month>{'|'.join(_MONTHS)})[a-z]*\.? (?P<day>\d{{1,2}})(?:st|nd|rd|th)?"
-    r"(?:,? (?P<year>20\d\d))?,?\s+(?:at )?"
-)
-_CLOCK = re.compile(
-    rf"{_SAID}(?: (?:at|on))?\s+(?:{_DATE})?"
-    r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d)(?::\d\d)?)?(?:\s?(?P<half>[ap])\.?m\b\.?)?"
-    rf"(?:\s*\((?P<zone>[\w/+-]+)\)|\s+(?P<abbreviation>{'|'.join(_OFFSETS)})\b)?",
+    rf"(?:(?:{_SAID}|\b(?:retry|available|come back)):? (?:in|after)|\bwait(?: for)?) (?:about |approximately |~ ?)?"
+    r"(?P<amounts>(?:\d+(?:\.\d+)?\s?[a-z]+[,\s]*(?:and )?){1,5})",
     re.IGNORECASE,
 )
-_EPOCH = re.compile(r"limit reached\|(\d{9,13})\b")
+_WEEK = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_WEEKDAYS = ("mon(?:day)?", "tue(?:s(?:day)?)?", "wed(?:nesday)?", "thu(?:r(?:s(?:day)?)?)?", "fri(?:day)?")
+_WEEKEND = ("sat(?:urday)?", "sun(?:day)?")
+_OFFSET = re.compile(r"(?:UTC|GMT)?\s?(?P<hours>[+-]\d{1,2})(?::?(?P<minutes>\d\d))?", re.IGNORECASE)
+_STATED = re.compile(
+    rf"""
+    {_SAID}:?\s+(?:(?:at|on)\s+)?
+    (?:(?P<word>today|tomorrow|{"|".join((*_WEEKDAYS, *_WEEKEND))})\b\.?,?\s*(?:at\s+)?)?
+    (?:(?P<month>{"|".join(_MONTHS)})[a-z]*\.?\s(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\b(?:,?\s(?P<year>20\d\d))?,?\s*(?:at\s+)?)?
+    (?P<clock>(?P<hour>\d{{1,2}})(?::(?P<minute>\d\d)(?::\d\d)?)?(?:\s?(?P<half>[ap])\.?m\b\.?)?)?
+    (?:
+        \s*\((?P<zone>[\w/+:-]+)\)
+        |\s*(?P<abbreviation>(?:UTC|GMT)[+-]\d{{1,2}}(?::?\d\d)?|\b(?:{"|".join(_OFFSETS)})\b)
+        |\s+(?P<place>(?-i:[A-Z][a-z]+/[A-Z]\w+))
+    )?
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_ISO = re.compile(
+    rf"{_SAID}:?\s+(?:(?:at|on)\s+)?(?P<date>\d{{4}}-\d\d-\d\d)[T ](?P<time>\d\d:\d\d(?::\d\d)?)(?:\.\d+)?"
+    r"(?:\s?(?P<zone>Z|UTC|[+-]\d\d:?\d\d))?",
+    re.IGNORECASE,
+)
+_EPOCH = re.compile(rf"(?:limit[^|]{{0,80}}\||{_SAID}:?(?: at)? )(\d{{9,13}})\b", re.IGNORECASE)
 
 _JUST_PASSED = timedelta(minutes=5)
 _HALF_A_YEAR = timedelta(days=183)
@@ -92,22 +108,41 @@ def stated_reset(message: str, now: datetime) -> str | None:
     duration = _DURATION.search(plain)
     if duration:
         return iso_after(seconds_of(duration["amounts"]), now)
-    clock = _CLOCK.search(plain)
+    iso, said = _ISO.search(plain), _STATED.search(plain)
     try:
-        return _iso(_moment(clock, now)) if clock else None
+        if iso:
+            return _iso(_dated(iso, now))
+        return _iso(_moment(said, now)) if said else None
     except (ValueError, OverflowError):
         return None
 
 
+def _dated(said: re.Match[str], now: datetime) -> datetime:
+    """A time that is written as computers do. Raises ValueError for one that there is not."""
+    zone = UTC if (said["zone"] or "").upper() == "Z" else _zone(said["zone"]) or now.tzinfo
+    return datetime.fromisoformat(f"{said['date']}T{said['time']}").replace(tzinfo=zone)
+
+
 def _moment(said: re.Match[str], now: datetime) -> datetime:
-    """Raises ValueError for a time that there is not, and for a zone that is not known."""
-    if not said["half"] and not said["minute"]:
+    """Raises ValueError for a time that there is not, and for a zone that is not known. A day alone begins at 0:00."""
+    word = (said["word"] or "").lower()
+    if said["clock"] and not said["half"] and not said["minute"]:
         raise ValueError(said[0])
-    zone = _zone(said["zone"] or said["abbreviation"]) or now.tzinfo
+    if not said["clock"] and not said["month"] and word in ("", "today"):
+        raise ValueError(said[0])
+    zone = _zone(said["zone"] or said["abbreviation"] or said["place"]) or now.tzinfo
     here = now.astimezone(zone)
     time = here.replace(hour=_hour(said), minute=int(said["minute"] or 0), second=0, microsecond=0)
-    if not said["month"]:
-        return time + timedelta(days=1) if time < here - _JUST_PASSED else time
+    if said["month"]:
+        return _in_its_year(said, time, here)
+    if word in ("today", "tomorrow"):
+        return time + timedelta(days=word == "tomorrow")
+    if word:
+        time += timedelta(days=(_WEEK.index(word[:3]) - here.weekday()) % 7)
+    return time + timedelta(days=7 if word else 1) if time < here - _JUST_PASSED else time
+
+
+def _in_its_year(said: re.Match[str], time: datetime, here: datetime) -> datetime:
     month = _MONTHS.index(said["month"].lower()) + 1
     dated = time.replace(year=int(said["year"] or here.year), month=month, day=int(said["day"]))
     if not said["year"] and dated < here - _HALF_A_YEAR:
@@ -116,7 +151,7 @@ def _moment(said: re.Match[str], now: datetime) -> datetime:
 
 
 def _hour(said: re.Match[str]) -> int:
-    hour, half = int(said["hour"]), said["half"]
+    hour, half = int(said["hour"] or 0), said["half"]
     if not half:
         return hour
     if not 1 <= hour <= _NOON:
@@ -130,6 +165,10 @@ def _zone(name: str | None) -> tzinfo | None:
         return None
     if name.upper() in _OFFSETS:
         return timezone(timedelta(hours=_OFFSETS[name.upper()]))
+    offset = _OFFSET.fullmatch(name)
+    if offset:
+        hours = int(offset["hours"])
+        return timezone(timedelta(hours=hours, minutes=int(offset["minutes"] or 0) * (-1 if hours < 0 else 1)))
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:

@@ -9,6 +9,7 @@ from threading import Event
 from rulebook_ralph.agents.agent import Agent, AgentSettings
 from rulebook_ralph.agents.agent_model import AgentModel, judging
 from rulebook_ralph.agents.anthropic_model import KEYS, NO_KEY, NO_PACKAGE, AnthropicModel, full_name
+from rulebook_ralph.agents.prices import ModelSpend, free_of_charge
 from rulebook_ralph.core.question import Ask
 from rulebook_ralph.core.settings import Judge
 from rulebook_ralph.errors import RalphError
@@ -36,18 +37,20 @@ def judge_from(
     environment: Mapping[str, str],
     scratch: Path | None,
     cancelled: Event,
+    spend: ModelSpend = free_of_charge,
 ) -> JudgingModel:
     """The model that `judge` names. `settings_of` gives an executor by its id, and `make_agent` (registry.create) makes
     one for an environment. Without an executor it is the API where a key and the package are there, else the default
     agent. Agents judge in an empty folder made in `scratch` (None: the system's place for temporary
-    files), which must lie outside the project. Nothing is started, asked or imported before the first question.
+    files), which must lie outside the project. `spend` is told what each question took. Nothing is started, asked or
+    imported before the first question.
     """
     problem = _problem_with_the_api(environment)
     executor = judge.executor or (default_executor if problem else ANTHROPIC)
     if executor == ANTHROPIC:
         if problem:
             return JudgingModel(None, problem)
-        api = AnthropicModel(environment, model=judge.model, timeout=judge.timeout, cancelled=cancelled)
+        api = AnthropicModel(environment, model=judge.model, timeout=judge.timeout, cancelled=cancelled, spend=spend)
         return JudgingModel(api, name=full_name(judge.model))
     settings = settings_of(executor)
     if settings.type in _NEVER_JUDGES and not judge.executor:
@@ -68,6 +71,7 @@ def judge_from(
         timeout=judge.timeout,
         scratch=scratch,
         cancelled=cancelled,
+        spend=lambda names, usage, cost: spend((*names, settings.model, settings.id), usage, cost),
     )
     return JudgingModel(agent, name=settings.id)
 

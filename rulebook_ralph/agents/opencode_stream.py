@@ -1,7 +1,9 @@
 """opencode's `--format json` events (agents.md), read line by line into a transcript."""
 
+from collections.abc import Callable
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any
 
 from rulebook_ralph.agents.api_errors import ApiError, api_error
@@ -50,7 +52,7 @@ class OpenCodeReader:
         self._usage = Usage()
         self._cost = 0.0
         self._session_id = ""
-        self._error: AgentFault | None = None
+        self._error: Callable[[], AgentFault] | None = None  # made of its words only when it is known to be the last
 
     def feed(self, block: bytes) -> None:
         self._lines.feed(block)
@@ -71,7 +73,7 @@ class OpenCodeReader:
 
     def _outcome(self) -> tuple[bool | None, AgentFault | None]:
         if self._error:
-            return False, self._error
+            return False, self._error()
         if self._ending == "stop":
             return True, None
         if self._ending == "length":
@@ -95,7 +97,7 @@ class OpenCodeReader:
         elif kind == "tool_use":
             self._tool_use(part)
         elif kind == "error":
-            self._error = _fault(table(event.get("error")), self._now())
+            self._error = partial(_fault, table(event.get("error")), self._now())
 
     def _step_finish(self, part: dict[str, Any]) -> None:
         self._ending = text(part.get("reason"))

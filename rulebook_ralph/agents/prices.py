@@ -1,11 +1,12 @@
 """What a run cost by the configured prices, for agents that tell their tokens and no cost. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
 from rulebook_ralph.core.evidence import AgentResult, Usage
 from rulebook_ralph.core.settings import Price
+from rulebook_ralph.core.spending import Spend
 
 _MILLION = 1_000_000
 
@@ -21,6 +22,27 @@ def cost_of(usage: Usage, price: Price) -> float:
         + usage.output_tokens * price.output
     )
     return dollars / _MILLION
+
+
+ModelSpend = Callable[[tuple[str, ...], Usage, float | None], None]
+"""Told what a question to a model took: the names that its price may stand under, tokens, dollars where known."""
+
+
+def free_of_charge(_names: tuple[str, ...], _usage: Usage, _cost_usd: float | None) -> None:
+    """Where nothing is summed up."""
+
+
+def priced_spend(spend: Spend, prices: Mapping[str, Price]) -> ModelSpend:
+    """Passes on what a question took, with its cost by the configured prices where none is known."""
+
+    def spent(names: tuple[str, ...], usage: Usage, cost_usd: float | None) -> None:
+        price = next((prices[name] for name in names if name in prices), None)
+        spend(
+            usage,
+            cost_of(usage, price) if cost_usd is None and price and usage.total > usage.output_tokens else cost_usd,
+        )
+
+    return spent
 
 
 def with_cost(result: AgentResult, prices: Mapping[str, Price], *, executor: str, model: str) -> AgentResult:

@@ -7,9 +7,12 @@ from rulebook_ralph.core.evidence import CheckResult, feedback_excerpt
 _LONGEST_TEXT = 200
 
 
-def check(external: External, around: Surroundings, *, step: str) -> CheckResult:
-    """Run the command; what keeps it from running or ending is a failed check with a reason. Raises Cancelled."""
-    execution = execute(external, around)
+def check(external: External, around: Surroundings, *, step: str, again: bool = False) -> CheckResult:
+    """Run the command; what keeps it from running or ending is a failed check with a reason. Raises Cancelled.
+
+    With `again` it is run whatever is known of it.
+    """
+    execution = execute(external, around, again=again)
     reason = "; ".join(_differences(external, execution))
     return CheckResult(
         step=step,

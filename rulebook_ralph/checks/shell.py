@@ -62,15 +62,19 @@ class ResultCache:
         self._lock = Lock()
         self._known: dict[object, Future[Execution]] = {}
 
-    def get(self, key: object, answers: Callable[[Execution], bool], run: Callable[[], Execution]) -> Execution:
-        """What is known under the key, if it `answers`; else what `run` gives. What `run` raises, all who wait get."""
+    def get(
+        self, key: object, answers: Callable[[Execution], bool], run: Callable[[], Execution], *, again: bool = False
+    ) -> Execution:
+        """What is known under the key, if it `answers`; else, or `again`, what `run` gives, which is known from then
+        on. What `run` raises, all who wait get.
+        """
         with self._lock:
             known = self._known.get(key)
             if known is None:
                 mine = self._known[key] = Future[Execution]()
         if known is not None:
             execution = known.result()
-            if answers(execution):
+            if answers(execution) and not again:
                 return execution
             mine = Future()
         try:
@@ -100,8 +104,10 @@ class Surroundings:
         return replace(self, environment=environment)
 
 
-def execute(external: External, around: Surroundings) -> Execution:
-    """Run the command, or say what it did on this tree before. Raises Cancelled, and nothing else."""
+def execute(external: External, around: Surroundings, *, again: bool = False) -> Execution:
+    """Run the command, or say what it did on this tree before, unless it is to run `again`. Raises Cancelled, and
+    nothing else.
+    """
     root = os.path.realpath(around.root)
     try:
         folder = os.path.realpath(os.path.join(root, external.working_dir))  # noqa: PTH118 - resolve() raises on loops
@@ -112,7 +118,9 @@ def execute(external: External, around: Surroundings) -> Execution:
     if around.cache is None or not around.tree:
         return _run(external, folder, around)
     key = (external.command, folder, frozenset(around.environment.items()), around.tree)
-    return around.cache.get(key, lambda known: known.answers(external), lambda: _run(external, folder, around))
+    return around.cache.get(
+        key, lambda known: known.answers(external), lambda: _run(external, folder, around), again=again
+    )
 
 
 def texts_of(external: External) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.agent import AgentSettings, Probe
 from rulebook_ralph.agents.capabilities import Capabilities
 from rulebook_ralph.app import App
+from rulebook_ralph.commands.trusting import refused_at
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop.crew import settings_of
@@ -47,8 +48,10 @@ def command(app: App, *, json: bool) -> int:
     Asks each program for its version, all at once. No model is asked, so it costs nothing.
     """
     root = store.find_root(app.cwd)
-    settings = config.load(root, environment=app.environment, home=app.home)
-    agents = listed(settings, app.environment)
+    loaded = config.load_with_origins(root, environment=app.environment, home=app.home)
+    if root is not None and (refused := refused_at(app, root.resolve(), loaded)):
+        raise RalphError(refused)
+    agents = listed(loaded.config, app.environment)
     with app.console(json=json) as console:
         if json:
             console.json({"agents": [_as_json(agent) for agent in agents]})

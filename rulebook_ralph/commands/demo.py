@@ -4,6 +4,7 @@ import json as json_module
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import click
 
 from rulebook_ralph import resources
 from rulebook_ralph.app import App
-from rulebook_ralph.commands import init, run
+from rulebook_ralph.commands import init, run, trusting
+from rulebook_ralph.commands.projects import open_project
 from rulebook_ralph.errors import RalphError
 
 _SUFFIX = ".txt"
@@ -43,6 +45,8 @@ def command(app: App, *, folder: Path | None, keep: bool, json: bool, quiet: boo
             console.line("changed), breaks a test, mends it with the feedback, and does the third.")
             console.line("")
         code = _init_and_run(there, json=json, quiet=quiet)
+        if keep:
+            _remember(app, target)
         if not json:
             _say_what_to_look_at(app, target, kept=keep, quiet=quiet)
     finally:
@@ -95,8 +99,16 @@ def _init_and_run(there: App, *, json: bool, quiet: bool) -> int:
         retry_blocked=True,
         strict=False,
         on_limit=None,
+        trust_commands=True,
     )
     return run.start(there, asked, command="run")
+
+
+def _remember(app: App, target: Path) -> None:
+    """The project was made here, so its commands may be run when it is played with."""
+    with suppress(RalphError):
+        project = open_project(replace(app, cwd=target), overrides={})
+        trusting.agree(app, project, trusting.commands_of(app, project).all)
 
 
 def _say_what_to_look_at(app: App, target: Path, *, kept: bool, quiet: bool) -> None:

@@ -18,7 +18,8 @@ def command(app: App, *, task: str | None, limit: int, json: bool) -> int:
     """The iterations so far, the newest last."""
     folder = state_folder(app)
     shown: list[Iteration] = []
-    for number in reversed(history.numbers(folder)):
+    numbers = history.numbers(folder)
+    for number in reversed(numbers):
         record = history.read(folder, number)
         if task is None or record.task_id == task:
             shown.append(record)
@@ -30,6 +31,8 @@ def command(app: App, *, task: str | None, limit: int, json: bool) -> int:
             console.json({"iterations": [_brief(record) for record in shown]})
         elif shown:
             console.table(("#", "task", "stage", "attempt", "result", "time", "cost", "why"), map(_row, shown))
+            if len(numbers) < numbers[-1]:
+                console.line(f"{len(numbers)} of {numbers[-1]} iterations are kept; the others were pruned")
         else:
             console.line("no iterations yet; 'ralph run' starts")
     return 0

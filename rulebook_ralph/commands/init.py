@@ -8,11 +8,13 @@ import click
 
 from rulebook_ralph import config
 from rulebook_ralph.app import App
-from rulebook_ralph.commands.projects import open_root
+from rulebook_ralph.commands import trusting
+from rulebook_ralph.commands.config_file import write_schema
+from rulebook_ralph.commands.projects import open_project, open_root
 from rulebook_ralph.console import Console
 from rulebook_ralph.core.enumeration import counted, some
 from rulebook_ralph.core.identifiers import problem_with_id
-from rulebook_ralph.core.model import PRD_VERSION, Prd
+from rulebook_ralph.core.model import PRD_VERSION, Prd, Task
 from rulebook_ralph.core.requirements import tasks_without_criteria
 from rulebook_ralph.core.settings import VerificationStep
 from rulebook_ralph.errors import RalphError
@@ -47,6 +49,7 @@ class Result:
     reading: SourceReading
     steps: tuple[VerificationStep, ...] | None
     gate_problems: tuple[str, ...]
+    made: bool = False
 
 
 @click.command()
@@ -81,7 +84,28 @@ def command(
             console.json({"success": True, "taskCount": len(result.prd.tasks), "prdPath": str(folder.prd)})
         else:
             _tell(console, result, folder)
+        _ask_for_trust(app, console, result)
     return 0
+
+
+def _ask_for_trust(app: App, console: Console, result: Result) -> None:
+    """What was made here is its maker's; the commands of imported tasks are not, until they are looked at."""
+    try:
+        project = open_project(app, overrides={})
+        if told := config.told_of_executor(project.config, project.origins):
+            console.line(told)
+        brought = trusting.begin(app, project, imported=_imported(result), made=result.made)
+    except RalphError as error:
+        console.error(f"{error}; until then 'ralph run' needs --trust-commands")
+        return
+    if brought:
+        them = counted(len(brought), "command")
+        console.error(f"the imported tasks bring {them} that Ralph runs only once you agreed: ralph trust")
+
+
+def _imported(result: Result) -> tuple[Task, ...]:
+    new = set(result.merged.added)
+    return tuple(task for task in result.prd.tasks if task.id in new)
 
 
 def make(app: App, wanted: Import | None = None) -> tuple[StateFolder, Result]:
@@ -114,12 +138,14 @@ def _init(app: App, folder: StateFolder, wanted: Import) -> Result:
         disk.append_file(folder.progress, text.encode("utf-8"))
     if found is not None:
         disk.replace_file(folder.config, config.commented_config(found.steps).encode("utf-8"))
+    write_schema(folder.path)
     return Result(
         merged_prd,
         merged,
         reading,
         found.steps if found else None,
         tuple(problem.told(folder.root) for problem in found.problems) if found else (),
+        made=before is None and found is not None,
     )
 
 

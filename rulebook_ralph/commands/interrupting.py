@@ -10,12 +10,18 @@ from rulebook_ralph.cancellation import Cancellation
 
 @contextmanager
 def interruptible() -> Iterator[Cancellation]:
-    """^C (or SIGTERM, or a closed terminal) once asks to end after cleaning up; twice ends at once."""
+    """^C (or SIGTERM, or a closed terminal) once asks to end after cleaning up; twice ends at once.
+
+    Only signals count: the first ^C of a run that was cancelled from elsewhere does not cut its cleaning up short.
+    """
     cancelled = Cancellation()
+    asked = False
 
     def handle(_number: int, _frame: FrameType | None) -> None:
-        if cancelled.is_set():
+        nonlocal asked
+        if asked:
             raise KeyboardInterrupt
+        asked = True
         cancelled.set()
 
     orders = [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT]

@@ -1,6 +1,5 @@
 """Finding the project a command is about."""
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from rulebook_ralph.descendants import end_what_was_left_by
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import recovery
 from rulebook_ralph.loop.project import Project, open_repository_of, project_root, refuse_second_state
-from rulebook_ralph.state import lock
 from rulebook_ralph.state.lock import Holder
 from rulebook_ralph.state.store import StateFolder
 from rulebook_ralph.workspace.repository import Repository, branches_with_state
@@ -23,8 +21,15 @@ def open_project(app: App, *, overrides: Mapping[str, object]) -> Project:
     root, repository = open_root(app)
     folder = StateFolder(root)
     refuse_second_state(repository, folder)
-    settings = config.load(root, environment=app.environment, home=app.home, overrides=overrides)
-    return Project(root, folder, repository, settings, app.environment)
+
+    def read() -> config.LoadedConfig:
+        return config.load_with_origins(root, environment=app.environment, home=app.home, overrides=overrides)
+
+    files = (config.user_config(app.environment, app.home), folder.config)
+    loaded = read()
+    return Project(
+        root, folder, repository, loaded.config, app.environment, files, lambda: read().config, loaded.origins
+    )
 
 
 def open_root(app: App) -> tuple[Path, Repository]:
@@ -51,7 +56,7 @@ def bring_back_state(app: App, report: Callable[[events.Event], None], *, comman
 
 def end_orphans(dead: Holder, report: Callable[[events.Event], None]) -> None:
     """End what a dead run left running: it would work beside the new one. Raises RalphError where that fails."""
-    if dead.pid in (0, os.getpid()) or lock.is_alive(dead.pid):
+    if dead.pid == 0:
         return
     ended, remain = end_what_was_left_by(dead.pid)
     if remain:

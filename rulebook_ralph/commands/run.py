@@ -1,21 +1,27 @@
 """`ralph run`: work on the tasks until all is proven done or a stated limit ends it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import click
+from msgspec.structs import replace as replaced
 
 from rulebook_ralph.app import App
+from rulebook_ralph.cancellation import Cancellation
 from rulebook_ralph.commands.durations import Duration
 from rulebook_ralph.commands.interrupting import interruptible
 from rulebook_ralph.commands.projects import bring_back_state, end_orphans, open_project, open_root
-from rulebook_ralph.core import events
+from rulebook_ralph.commands.trusting import adopt, require_agreed
+from rulebook_ralph.core import events, policy, renewal
 from rulebook_ralph.core.criteria import STAGES
+from rulebook_ralph.core.redaction import cleaned
+from rulebook_ralph.core.settings import Config
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import rehearsal, summary
 from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.manager import Manager
 from rulebook_ralph.loop.options import RunOptions
+from rulebook_ralph.loop.preflight_secrets import require_no_secret
 from rulebook_ralph.state import lock
 
 
@@ -34,6 +40,8 @@ class Asked:
     retry_blocked: bool
     strict: bool
     on_limit: str | None
+    trust_commands: bool = False
+    watch: bool = False
 
 
 def options(*, retry_blocked: bool) -> Callable[[Callable[..., int]], Callable[..., int]]:
@@ -58,7 +66,11 @@ def options(*, retry_blocked: bool) -> Callable[[Callable[..., int]], Callable[.
             type=click.Choice(["wait", "stop", "fallback"]),
             help="At an agent's usage limit: wait until it resets, end, or go on with its fallback.",
         ),
+        click.option(
+            "--watch", is_flag=True, help="Stay afterwards, and start again when an edit gives something to do."
+        ),
         click.option("--strict", is_flag=True, help="Refuse to start while a gate is red on the base."),
+        click.option("--trust-commands", is_flag=True, help="Run what is configured without 'ralph trust': for CI."),
     )
 
     def decorate(function: Callable[..., int]) -> Callable[..., int]:
@@ -91,7 +103,7 @@ def start(app: App, asked: Asked, *, command: str) -> int:
     )
     with app.console(quiet=asked.quiet, json=asked.json) as console:
         if asked.dry_run:
-            project = open_project(app, overrides=_overrides(asked))
+            project = open_project(app, overrides=overrides(asked))
             Crew(project.config, project.environment).member(project.config.defaults.executor)
             plan = rehearsal.rehearse(project, options)
             if asked.json:
@@ -100,7 +112,13 @@ def start(app: App, asked: Asked, *, command: str) -> int:
                 console.verbatim(rehearsal.as_text(plan))
             return 0
         try:
-            ended = _run(app, asked, options, console.report)
+            if asked.watch:
+                from rulebook_ralph.commands import watching  # noqa: PLC0415 - only for a watch
+
+                ended = watching.watch(app, asked, options, console.report)
+            else:
+                with interruptible() as cancelled:
+                    ended = run_once(app, asked, options, console.report, cancelled)
         except RalphError as error:
             if asked.json:
                 console.json(summary.refused_as_json(str(error)))
@@ -110,28 +128,57 @@ def start(app: App, asked: Asked, *, command: str) -> int:
         return summary.exit_code(ended)
 
 
-def _run(app: App, asked: Asked, options: RunOptions, report: Callable[[events.Event], None]) -> events.RunEnded:
-    """Under the project's lock: the state is mended after a dead run before its configuration is believed; then run."""
+def run_once(
+    app: App,
+    asked: Asked,
+    options: RunOptions,
+    report: Callable[[events.Event], None],
+    cancelled: Cancellation,
+    *,
+    spent: policy.RunTally = policy.RunTally(),  # noqa: B008 - frozen
+    begins: Callable[[Manager], None] = lambda _: None,
+) -> events.RunEnded:
+    """Under the project's lock: the state is mended after a dead run before its configuration is believed; then run.
+
+    `spent` is what other runs have used of the same limits; `begins` is told of the run. Raises RalphError.
+    """
     repository = open_root(app)[1]
-    with (
-        interruptible() as cancelled,
-        lock.held(repository.lock_file, since=app.clock.iso(), command=options.command) as died,
-    ):
+    with lock.held(repository.lock_file, since=app.clock.iso(), command=options.command) as died:
         if died is not None:
             end_orphans(died, report)
         bring_back_state(app, report, command=options.command)
-        project = open_project(app, overrides=_overrides(asked))
-        return Manager(
-            project,
-            Crew(project.config, project.environment),
+        project = open_project(app, overrides=overrides(asked))
+        tips = require_agreed(app, project, trusted=asked.trust_commands)
+
+        def reread() -> Config:
+            edited = open_project(app, overrides=overrides(asked))
+            require_agreed(app, edited, trusted=asked.trust_commands, tips=tips)
+            return edited.config
+
+        limited = replace(project, config=_within(project.config, spent), reread=lambda: _within(reread(), spent))
+        crew = Crew(limited.config, project.environment)
+        clean = crew.redactor().clean_cut
+        require_no_secret(project, crew)
+        manager = Manager(
+            limited,
+            crew,
             options,
-            report=report,
+            report=lambda event: report(cleaned(event, clean)),
             clock=app.clock,
             cancelled=cancelled,
-        ).run(after_death=died is not None)
+        )
+        begins(manager)
+        ended = manager.run(after_death=died is not None)
+        adopt(app, project, tips)
+        return cleaned(ended, clean)
 
 
-def _overrides(asked: Asked) -> dict[str, object]:
+def _within(config: Config, spent: policy.RunTally) -> Config:
+    return replaced(config, limits=renewal.limits_left(config.limits, spent))
+
+
+def overrides(asked: Asked) -> dict[str, object]:
+    """The configuration that the command line gives."""
     limits = {"maxRunWallTime": asked.max_wall_time, "maxIterations": asked.max_iterations, "onLimit": asked.on_limit}
     roles = {role: {"executor": asked.agent} for role in STAGES}  # what is asked for here wins over every role's own
     return {"limits": limits, "defaults": {"executor": asked.agent}, "ralph": {"agents": roles}}

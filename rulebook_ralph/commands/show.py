@@ -56,7 +56,7 @@ def _part(app: App, record: Iteration, part: str) -> str:
 
 
 def _tell_check(console: Console, check: CheckResult) -> None:
-    how = "passed" if check.passed else f"failed: {check.reason}"
+    how = f"{check.ending}: {check.reason}" if check.reason else check.ending
     label = "gate " if check.method == "gate" else "hook " if check.method == "hook" else "check"
     console.line(f"  {label}     {check.step}: {how} ({amounts.duration(check.duration_ms / 1000)})")
     for finding in check.findings:

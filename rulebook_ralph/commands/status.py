@@ -1,16 +1,24 @@
-"""`ralph status`: where the tasks stand. Reads one file and lists one folder; made to be quick."""
+"""`ralph status`: where the tasks stand, and what a run does now. Reads one file and lists one folder, to be quick."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from rulebook_ralph.app import App
 from rulebook_ralph.commands.state_folders import state_folder
 from rulebook_ralph.console import Console
 from rulebook_ralph.core import amounts
 from rulebook_ralph.core.enumeration import counted
-from rulebook_ralph.state import history, lock, overview, store
+from rulebook_ralph.state import held, history, lock, overview, store
 from rulebook_ralph.state.lock import Holder
 from rulebook_ralph.state.overview import Overview, TaskOverview
 from rulebook_ralph.state.store import StateFolder
+
+if TYPE_CHECKING:
+    from rulebook_ralph.core.orders import Situation  # while a run goes on only
 
 _ROWS = 40
 _STATUSES = ("completed", "in_iteration", "pending", "blocked")
@@ -21,27 +29,74 @@ _STATUSES = ("completed", "in_iteration", "pending", "blocked")
 @click.option("--json", is_flag=True, help="Print one JSON object.")
 @click.pass_obj
 def command(app: App, *, everything: bool, json: bool) -> int:
-    """Where the tasks stand, what they cost so far, and whether a run goes on."""
+    """Where the tasks stand, what they cost so far, and whether a run goes on and what it does."""
     folder = state_folder(app)
     prd = overview.decode(store.read_prd_bytes(folder), name=str(folder.prd))
-    running = _holder(folder)
+    private = _private(folder)
+    running = lock.holder(private / "lock")
+    situation = _situation(private, running) if running else None
+    watching = None if running else lock.holder(private / lock.WATCH)
+    waiting = len(held.find(private / held.FOLDER))
     with app.console(json=json) as console:
         if json:
-            console.json(_as_json(prd, running, folder))
+            console.json(_as_json(prd, running, situation, folder) | {"watching": watching, "held": waiting})
         else:
-            _tell(console, prd, running, everything=everything)
+            told = _run_lines(running, situation, now=app.clock.now()) or _watch_lines(private, watching)
+            if waiting:
+                told.append(f"held: {counted(waiting, 'edit')} made while an agent worked; see: ralph accept")
+            _tell(console, prd, everything=everything, running=told)
     return 0
 
 
-def _holder(folder: StateFolder) -> Holder | None:
-    """Who runs on the project; the lock lies in the git folder, which is found without starting git."""
+def _private(folder: StateFolder) -> Path:
+    """Ralph's own part of the git folder, found without starting git."""
     git = folder.root / ".git"
     if git.is_file():
         git = folder.root / git.read_text("utf-8").removeprefix("gitdir:").strip()
-    return lock.holder(git / "ralph" / "lock")
+    return git / "ralph"
 
 
-def _tell(console: Console, prd: Overview, running: Holder | None, *, everything: bool) -> None:
+def _situation(private: Path, running: Holder) -> "Situation | None":
+    from rulebook_ralph.commands import ordering  # noqa: PLC0415 - sockets, only while a run goes on
+
+    return ordering.situation(private, running)
+
+
+def _run_lines(running: Holder | None, situation: "Situation | None", *, now: datetime) -> list[str]:
+    """Who works on the project, and what a run says of itself."""
+    if running is None:
+        return []
+    lines = [f"running: {running.told()}"]
+    if situation is None:
+        return lines
+    if (work := situation.at_work) is not None:
+        stage = "" if work.stage == "coder" else f" ({work.stage})"
+        lines.append(f"at work: iteration {work.iteration_number}, {work.task_id}: {work.title}{stage}")
+        lines.append(f"  attempt {work.attempt}, agent {work.agent}, for {_since(work.since, now)}")
+    if situation.waiting_until:
+        until = datetime.fromisoformat(situation.waiting_until).astimezone(now.tzinfo)
+        left = amounts.duration((until - now).total_seconds())
+        lines.append(f"waiting until {until:%H:%M:%S} ({left} more): {situation.waiting_for}")
+    if situation.pausing:
+        lines.append("pausing: it ends after this iteration")
+    if situation.ending:
+        lines.append(f"ending now: {situation.ending}")
+    return lines
+
+
+def _watch_lines(private: Path, watching: Holder | None) -> list[str]:
+    """Who waits for something to do, and for what."""
+    if watching is None:
+        return []
+    situation = _situation(private, watching)
+    return [f"watching: {watching.told()}", *([situation.waiting_for] if situation and situation.waiting_for else [])]
+
+
+def _since(moment: str, now: datetime) -> str:
+    return amounts.duration((now - datetime.fromisoformat(moment)).total_seconds())
+
+
+def _tell(console: Console, prd: Overview, *, everything: bool, running: list[str]) -> None:
     places: dict[str, list[int]] = {status: [] for status in _STATUSES}
     for index, task in enumerate(prd.tasks):
         places[task.status].append(index)
@@ -52,8 +107,8 @@ def _tell(console: Console, prd: Overview, running: Holder | None, *, everything
         f"  {counted(totals.iterations, 'iteration')}, "
         f"{amounts.money(totals.cost_usd)}, {amounts.tokens(totals.tokens)}"
     )
-    if running is not None:
-        console.line(f"  running: process {running.pid} ('ralph {running.command}', since {running.since})")
+    for line in running:
+        console.line(f"  {line}")
     all_of_them = everything or len(prd.tasks) <= _ROWS
     shown = range(len(prd.tasks)) if all_of_them else _most_telling(places)
     console.line("")
@@ -80,7 +135,28 @@ def _row(task: TaskOverview) -> tuple[str, ...]:
     )
 
 
-def _as_json(prd: Overview, running: Holder | None, folder: StateFolder) -> dict[str, object]:
+def _running_as_json(running: Holder | None, situation: "Situation | None") -> dict[str, object] | None:
+    """The run, and with `answers` what it says of itself: `iteration`, `waiting` and `ending` are null without one."""
+    if running is None:
+        return None
+    told: dict[str, object] = {
+        "pid": running.pid,
+        "since": running.since,
+        "command": running.command,
+        "answers": situation is not None,
+    }
+    if situation is not None:
+        waiting = {"until": situation.waiting_until, "reason": situation.waiting_for}
+        told["iteration"] = msgspec.to_builtins(situation.at_work)
+        told["waiting"] = waiting if situation.waiting_until else None
+        told["pausing"] = situation.pausing
+        told["ending"] = situation.ending or None
+    return told
+
+
+def _as_json(
+    prd: Overview, running: Holder | None, situation: "Situation | None", folder: StateFolder
+) -> dict[str, object]:
     """What other systems keep in files of their own: `taskIndex` is the task at work, or the next, from 0."""
     numbers = history.numbers(folder)
     at_work = next((index for index, task in enumerate(prd.tasks) if task.status == "in_iteration"), None)
@@ -95,7 +171,7 @@ def _as_json(prd: Overview, running: Holder | None, folder: StateFolder) -> dict
         "blocked": sum(task.status == "blocked" for task in prd.tasks),
         "iterationNumber": numbers[-1] if numbers else 0,
         "totals": prd.totals,
-        "running": running,
+        "running": _running_as_json(running, situation),
         "tasks": [
             {
                 "id": task.id,

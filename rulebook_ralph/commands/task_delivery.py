@@ -9,11 +9,12 @@ from rulebook_ralph import control, lineage
 from rulebook_ralph.app import App
 from rulebook_ralph.commands.projects import open_root
 from rulebook_ralph.core import edits
-from rulebook_ralph.core.edits import Applied, Done, Edit, EditRefusedError, Remove, Reopen, Unblock
+from rulebook_ralph.core.edits import Done, Edit, EditRefusedError, Remove, Reopen, Sent, Unblock
 from rulebook_ralph.core.problem import Fault, dotted
+from rulebook_ralph.core.taking import Put, Take
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.loop.project import refuse_second_state
-from rulebook_ralph.state import history, lock, store
+from rulebook_ralph.state import editable, history, lock, store
 from rulebook_ralph.state.lock import Holder
 from rulebook_ralph.state.store import StateFolder
 from rulebook_ralph.workspace.repository import Repository
@@ -46,7 +47,7 @@ def carry_out(app: App, edit: Edit, *, name: Namer = place_of) -> int:
     return ExitCode.OK
 
 
-def deliver(app: App, edit: Edit) -> str:
+def deliver(app: App, edit: Sent) -> str:
     """Have the edit made; returns the line for the person. Raises RalphError; then nothing was changed."""
     if lineage.carries_mark(app.environment):
         raise RalphError(INSIDE_AN_AGENT)
@@ -61,7 +62,7 @@ def deliver(app: App, edit: Edit) -> str:
     while True:
         with lock.briefly(repository.lock_file) as running:
             if running is None:
-                return _write(app, folder, edit).answer
+                return _write(app, folder, edit)
         answer = _ask(repository, running, message)
         if answer is not None:
             return answer
@@ -71,20 +72,26 @@ def deliver(app: App, edit: Edit) -> str:
         time.sleep(_PAUSE)  # it has only just begun, or is about to end
 
 
-def _write(app: App, folder: StateFolder, edit: Edit) -> Applied:
-    """Under the lock: nobody else writes."""
+def _write(app: App, folder: StateFolder, edit: Sent) -> str:
+    """Under the lock: nobody else writes. Returns the line for the person."""
     _require_settled(folder, edit)
+    if isinstance(edit, Put):
+        if not edits.is_to_be_put(edit, editable.current(folder, edit.name)):
+            return f"{edit.name}: nothing changed"
+        editable.put(folder, edit.name, edit.content)
+        return f"{edit.name}: taken over"
     before = store.read_prd(folder)
     applied = edits.apply(before, edit, at=app.clock.iso(), at_work=())
     if applied.prd is not before:
         store.write_prd(folder, applied.prd)
-    return applied
+    return applied.answer
 
 
-def _require_settled(folder: StateFolder, edit: Edit) -> None:
+def _require_settled(folder: StateFolder, edit: Sent) -> None:
     """What the agent of a run that died may have written is put back at the next start; an edit would be too."""
     for record in history.unsettled(folder):
         moves = isinstance(edit, Unblock | Reopen | Done | Remove) and edit.task_id == record.task_id
+        moves = moves or isinstance(edit, Take)
         if record.phase == "executing" or moves:
             raise RalphError(
                 f"the last run ended in the middle of iteration {record.iteration_number} ({record.task_id}); "

@@ -6,6 +6,7 @@ from rulebook_ralph.app import App
 from rulebook_ralph.checks.shell import Cancelled
 from rulebook_ralph.commands.interrupting import interruptible
 from rulebook_ralph.commands.projects import open_project
+from rulebook_ralph.commands.trusting import require_agreed
 from rulebook_ralph.console import Console
 from rulebook_ralph.core import events
 from rulebook_ralph.core.evidence import CheckResult, feedback_excerpt
@@ -19,9 +20,10 @@ from rulebook_ralph.state import store
 
 @click.command()
 @click.argument("task_ids", nargs=-1, metavar="[TASK…]")
+@click.option("--trust-commands", is_flag=True, help="Run what is configured without 'ralph trust': for CI.")
 @click.option("--json", is_flag=True, help="Print one JSON object; the rest goes to stderr.")
 @click.pass_obj
-def command(app: App, task_ids: tuple[str, ...], *, json: bool) -> int:
+def command(app: App, task_ids: tuple[str, ...], *, trust_commands: bool, json: bool) -> int:
     """Run the gates, and the criteria of each TASK, on the tree as it stands; no agent works, nothing is committed.
 
     Without a TASK the criteria of all completed tasks are verified, those aside that a model judges. Exit code 3 says
@@ -30,6 +32,7 @@ def command(app: App, task_ids: tuple[str, ...], *, json: bool) -> int:
     project = open_project(app, overrides={})
     prd = store.read_prd(project.folder)
     preflight.require_known_tasks(prd, task_ids)
+    require_agreed(app, project, trusted=trust_commands)
     with app.console(json=json) as console, interruptible() as cancelled:
         crew = Crew(project.config, project.environment)
         redactor = crew.redactor()
@@ -128,6 +131,8 @@ def _check(result: CheckResult) -> dict[str, object]:
         "reason": result.reason,
         "output": result.output,
         "durationMs": result.duration_ms,
+        "flaky": result.flaky,
+        "attempts": result.attempts,
         "findings": [
             {"criterion": each.criterion, "met": each.met, "reason": each.reason, "file": each.file, "line": each.line}
             for each in result.findings

@@ -20,6 +20,13 @@ def duration(seconds: float) -> str:
     return f"{minutes // _MINUTE} h {minutes % _MINUTE:02d} min"
 
 
+def span(seconds: float) -> str:
+    """A round length of time, such as a limit: `0.5 s`, `90 s` is `1 min 30 s`, 600 s `10 min`, 3600 s `1 h`."""
+    if seconds < _MINUTE and seconds == int(seconds):
+        return f"{int(seconds)} s"
+    return duration(seconds).removesuffix(" 00 s").removesuffix(" 00 min")
+
+
 def money(usd: float) -> str:
     """Dollars with cents; below a cent with one digit that says something."""
     if 0 < usd < _LEAST:

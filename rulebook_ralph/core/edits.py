@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+from rulebook_ralph.core import taking
 from rulebook_ralph.core.criteria_reading import canonical, completion_faults
 from rulebook_ralph.core.enumeration import counted, some
 from rulebook_ralph.core.model import Json, Prd, Status, Task, Value
 from rulebook_ralph.core.prd_rules import problems_of
 from rulebook_ralph.core.problem import Fault, dotted, escaped
 from rulebook_ralph.core.struct_reading import camel
+from rulebook_ralph.core.taking import Put, Take
 from rulebook_ralph.core.task_words import nearest, with_words, words_of
 from rulebook_ralph.errors import RalphError
 
@@ -60,7 +62,9 @@ class Remove(Value, frozen=True, kw_only=True, tag_field="edit", tag="remove"):
     task_id: str
 
 
-Edit = Add | Change | Unblock | Reopen | Done | Remove
+Edit = Add | Change | Unblock | Reopen | Done | Remove | Take
+Sent = Edit | Put
+"""What a person sends to a run: an edit of the list, or another content of a file beside it."""
 
 
 class EditRefusedError(RalphError):
@@ -98,7 +102,21 @@ def apply(prd: Prd, edit: Edit, *, at: str, at_work: Collection[str] | None = No
             after, answer = _removed(prd, edit, at_work)
         case Unblock() | Reopen() | Done():
             after, answer = _moved(prd, edit, at, at_work)
+        case Take():
+            after, answer = _took(prd, edit, at_work)
     return Applied(prd if after is prd else replace(after, updated_at=at), answer)
+
+
+def is_to_be_put(edit: Put, current: bytes | None) -> bool:
+    """Whether that content is to replace the file's: False where it has it already.
+
+    Raises EditRefusedError where the file was changed since the edit began (taking.CHANGED_SINCE).
+    """
+    if current == edit.content:
+        return False
+    if taking.digest(current) != edit.base:
+        raise EditRefusedError(taking.CHANGED_SINCE)
+    return True
 
 
 def find(prd: Prd, task_id: str) -> Task:
@@ -194,6 +212,21 @@ def _noted(task: Task, note: str) -> Task:
     return replace(task, notes=f"{task.notes.rstrip()}\n{note}" if task.notes.strip() else note)
 
 
+def _took(prd: Prd, edit: Take, at_work: Collection[str]) -> tuple[Prd, str]:
+    after = taking.taken(prd, edit, at_work=at_work)
+    reopened = {task.id for task in prd.tasks if task.status == "completed"}
+    reopened -= {task.id for task in after.tasks if task.status == "completed"}
+    faults = list(problems_of(after))
+    for task in (task for task in after.tasks if task.id in at_work):
+        built_on = (need for need in task.dependencies if need in reopened)
+        faults += [Fault((), f"{task.id}, which is being worked on, depends on {need}; {_WAIT}") for need in built_on]
+    if faults:
+        raise EditRefusedError(*faults)
+    later = taking.waiting(prd, edit, at_work=at_work)
+    answer = taking.answer(prd, after, at_work=at_work, waiting=later)
+    return (prd if after == prd else after), answer
+
+
 # Status and place
 
 
@@ -248,7 +281,7 @@ def _done(task: Task, reason: str, at: str) -> Task:
         task = replace(task, status=_advanced(task, "interrupt"))
     status = _advanced(task, "done")
     noted = _noted(task, f"Done without an agent: {reason}")
-    return replace(noted, status=status, completed_at=at, blocked_reason=None, summary=reason)
+    return replace(noted, status=status, completed_at=at, blocked_reason=None, summary=reason, completion_summary=None)
 
 
 def _advanced(task: Task, trigger: "Trigger") -> Status:
@@ -288,10 +321,10 @@ def _no_task(task_id: str, prd: Prd) -> str:
     return f"there is no task '{shown}'" + (f"; did you mean '{near}'?" if near else "; 'ralph task list' has all")
 
 
-def decode(data: bytes) -> Edit:
+def decode(data: bytes) -> Sent:
     """An edit that was sent. Raises RalphError."""
     try:
-        edit: Edit = msgspec.json.decode(data, type=Edit)
+        edit: Sent = msgspec.json.decode(data, type=Sent)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RalphError(f"this is no edit of a task list: {escaped(str(error), 200)}") from None
     return edit

@@ -44,6 +44,7 @@ class IterationOpened:
     max_attempts: int
     completed_tasks: int
     total_tasks: int
+    agent: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from rulebook_ralph.core.model import Json, Stage, Value
+from rulebook_ralph.core.model import CompletionSummary, Json, Stage, Value
 
 AgentStatus = Literal["finished", "failed", "truncated", "killed"]
 """finished: a terminal success event was seen. failed: a terminal error, or a non-zero exit. truncated: the output
@@ -67,7 +67,8 @@ class AgentResult(Value, frozen=True, kw_only=True):
     """What a run of an agent gave, whatever happened: an `Agent.run` never raises for what the agent did.
 
     `final_text` is the agent's final message only (a plain-text agent's whole stdout). `output` is the head and tail of
-    the raw output, capped; the whole of it stands in the file handed to `run`. `duration_ms` is wall time.
+    the raw output, capped; the whole of it stands in the file handed to `run`. `duration_ms` is wall time. `killed_for`
+    says which limit Ralph ended it at; `allowed_by` which setting would allow what was refused.
     """
 
     agent: str
@@ -80,7 +81,9 @@ class AgentResult(Value, frozen=True, kw_only=True):
     fault: AgentFault | None = None
     exit_code: int | None = None
     killed_by: KillReason | None = None
+    killed_for: str = ""
     permission_denials: tuple[str, ...] = ()
+    allowed_by: str = ""
     output: str = ""
     output_bytes: int = 0
     duration_ms: int = 0
@@ -97,6 +100,7 @@ class ParsedIteration(Value, frozen=True, kw_only=True):
     errors: tuple[str, ...] = ()
     quality_claims: dict[str, bool] = {}
     commit_messages: tuple[str, ...] = ()
+    verification_steps: tuple[str, ...] = ()
     context_loss: bool = False
 
 
@@ -114,7 +118,8 @@ class CheckResult(Value, frozen=True, kw_only=True):
     """One verification that Ralph ran itself. `exit_code` is None where the command did not end by itself.
 
     `output` is the telling part of stdout and stderr, capped and redacted. A part of a multi-stage verification has
-    its path as its step: `qa/all_tests`. `command` is empty where none was run.
+    its path as its step: `qa/all_tests`. `command` is empty where none was run. `attempts` counts the tries: one that
+    passed after a failed one is `flaky`. A `skipped` one was not run, so it has not passed either; `reason` says why.
     """
 
     step: str
@@ -128,6 +133,21 @@ class CheckResult(Value, frozen=True, kw_only=True):
     output: str = ""
     duration_ms: int = 0
     findings: tuple[Finding, ...] = ()
+    flaky: bool = False
+    attempts: int = 1
+    skipped: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """Whether it was run and did not pass."""
+        return not self.passed and not self.skipped
+
+    @property
+    def ending(self) -> str:
+        """How it ended, in a word or two."""
+        if self.flaky:
+            return f"passed at try {self.attempts} (flaky)"
+        return "passed" if self.passed else "skipped" if self.skipped else "failed"
 
 
 class Verified(Value, frozen=True, kw_only=True):
@@ -212,6 +232,8 @@ class Iteration(Value, frozen=True, kw_only=True):
     tool_results: tuple[ToolResult, ...] = ()
     usage: Usage = Usage()
     cost_usd: float | None = None
+    judge_usage: Usage = Usage()
+    judge_cost_usd: float | None = None
     duration_ms: int = 0
     agent_status: AgentStatus | None = None
     fault: AgentFault | None = None
@@ -219,11 +241,22 @@ class Iteration(Value, frozen=True, kw_only=True):
     snapshot: str | None = None
     tree: str | None = None
     commit: str | None = None
+    completion_summary: CompletionSummary | None = None
     prompt: str = ""
     prompt_digest: str = ""
     output: str = ""
     extra: Json = msgspec.field(default_factory=dict, name="$extra")
     """Keys Ralph does not know, kept as they were; never written under this name."""
+
+    @property
+    def spent_usd(self) -> float:
+        """What the agent and the model that judged its work cost together, as far as it is known."""
+        return (self.cost_usd or 0.0) + (self.judge_cost_usd or 0.0)
+
+    @property
+    def spent_tokens(self) -> int:
+        """The tokens of both."""
+        return self.usage.total + self.judge_usage.total
 
 
 def feedback_excerpt(text: str, *, head: int = 20, tail: int = 60, width: int = 400) -> str:

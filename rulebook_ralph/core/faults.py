@@ -15,7 +15,8 @@ OnLimit = Literal["wait", "stop", "fallback"]
 Remedy = Literal["retry", "wait", "fallback", "give-up-task", "stop"]
 
 CANNOT_HEAL: frozenset[ErrorKind] = frozenset({"authentication", "billing", "not-installed"})
-_BACKS_OFF: frozenset[ErrorKind] = frozenset({"rate-limit", "overloaded", "network"})
+_LIMITS: frozenset[ErrorKind] = frozenset({"rate-limit", "overloaded"})
+_BACKS_OFF: frozenset[ErrorKind] = _LIMITS | {"network"}
 _OF_THE_TASK: frozenset[ErrorKind] = frozenset({"crash", "cut-off", "unknown", "permission", "context-too-long"})
 NOT_COUNTED: frozenset[ErrorKind] = CANNOT_HEAL | _BACKS_OFF | _OF_THE_TASK | {"usage-limit"}
 """Failures that say nothing of the task. `max-turns` and `max-budget` are limits that somebody set for the work."""
@@ -68,12 +69,15 @@ class Troubles:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What to do. `seconds` to wait (0 for at once), `until` where there is a time to wait for; `reason` for people."""
+    """What to do. `seconds` to wait (0 for at once), `until` where there is a time to wait for; `reason` for people.
+    `limited`: it is a limit of the service that leads to this, not an agent that cannot work.
+    """
 
     remedy: Remedy
     reason: str
     seconds: float = 0.0
     until: datetime | None = None
+    limited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ def respond(fault: AgentFault, troubles: Troubles, means: Means, *, now: datetim
     if fault.kind == "usage-limit":
         return _limited(fault, troubles, means, now=now)
     if fault.kind in _BACKS_OFF:
-        return _backing_off(said, troubles, means, now=now)
+        return _backing_off(said, troubles, means, limited=fault.kind in _LIMITS, now=now)
     if troubles.at_task < MOST_AT_ONE_TASK:
         return Response("retry", said)
     if troubles.given_up + 1 >= TASKS_BEFORE_THE_END:
@@ -108,30 +112,32 @@ def respond(fault: AgentFault, troubles: Troubles, means: Means, *, now: datetim
     return Response("give-up-task", f"the agent failed {troubles.at_task} times in a row at this task; {said}")
 
 
-def _backing_off(said: str, troubles: Troubles, means: Means, *, now: datetime) -> Response:
+def _backing_off(said: str, troubles: Troubles, means: Means, *, limited: bool, now: datetime) -> Response:
     if troubles.back_offs >= MOST_BACK_OFFS:
-        return Response(means.end, f"the agent failed {troubles.back_offs} times in a row, the last time with {said}")
+        reason = f"the agent failed {troubles.back_offs} times in a row, the last time with {said}"
+        return Response(means.end, reason, limited=limited)
     seconds = _backed_off(troubles.back_offs, _FIRST_WAIT, _LONGEST_WAIT)
-    return Response("wait", said, seconds, now + timedelta(seconds=seconds))
+    return Response("wait", said, seconds, now + timedelta(seconds=seconds), limited)
 
 
 def _limited(fault: AgentFault, troubles: Troubles, means: Means, *, now: datetime) -> Response:
-    stated = until = free_again(fault.resets_at)
-    if until is None or until <= now:  # not stated, or the clocks differ: ask again later and later
+    stated = free_again(fault.resets_at)
+    until = stated if stated is not None and stated > now else None
+    when = f", until {fault.resets_at}" if until else ""
+    if until is None:  # not stated, or passed already as the clocks differ: ask again later and later
         until = now + timedelta(seconds=_backed_off(troubles.limits, _LIMIT_FIRST_WAIT, _LIMIT_LONGEST_WAIT))
     seconds = (until - now).total_seconds()
-    when = f", until {fault.resets_at}" if stated else ""
     reason = f"the agent's usage limit is reached{when}: {fault.message}"
     if troubles.limits >= MOST_LIMITS:
-        return Response("stop", f"{troubles.limits} times in a row, {reason}", seconds, until)
+        return Response("stop", f"{troubles.limits} times in a row, {reason}", seconds, until, limited=True)
     if means.on_limit == "fallback" and means.has_fallback:
-        return Response("fallback", reason, seconds, until)
+        return Response("fallback", reason, seconds, until, limited=True)
     if means.on_limit == "stop":
-        return Response("stop", reason, seconds, until)
+        return Response("stop", reason, seconds, until, limited=True)
     if seconds > means.longest_wait:
         longer = f"that is more than limits.maxLimitWait ({means.longest_wait:.0f} s)"
-        return Response("stop", f"{reason}; {longer}", seconds, until)
-    return Response("wait", reason, seconds, until)
+        return Response("stop", f"{reason}; {longer}", seconds, until, limited=True)
+    return Response("wait", reason, seconds, until, limited=True)
 
 
 def free_again(resets_at: str | None) -> datetime | None:

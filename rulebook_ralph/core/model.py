@@ -58,6 +58,27 @@ class Totals(Value, frozen=True, kw_only=True):
     """Keys Ralph does not know, kept as they were; never written under this name."""
 
 
+class CompletionSummary(Value, frozen=True, kw_only=True):
+    """What a completed task brought about. The words are the agent's; git, syntax and Ralph's runs tell the rest."""
+
+    summary: str = ""
+    files_created: tuple[str, ...] = ()
+    files_modified: tuple[str, ...] = ()
+    exports_added: tuple[str, ...] = ()
+    tests_added: tuple[str, ...] = ()
+    verification_steps: tuple[str, ...] = ()
+
+    def facts(self, most: int = 20) -> "CompletionSummary":
+        """Without the words, each list cut to its first entries: what a task keeps of it beside its own `summary`."""
+        return CompletionSummary(
+            files_created=self.files_created[:most],
+            files_modified=self.files_modified[:most],
+            exports_added=self.exports_added[:most],
+            tests_added=self.tests_added[:most],
+            verification_steps=self.verification_steps[:most],
+        )
+
+
 class Task(Value, frozen=True, kw_only=True):
     """One task. The first block is a person's, the second the loop's; `status` is both's (DESIGN.md, On disk)."""
 
@@ -89,6 +110,7 @@ class Task(Value, frozen=True, kw_only=True):
     blocked_reason: str | None = None
     retry_after: str | None = None
     summary: str = ""
+    completion_summary: CompletionSummary | None = None
     cost_usd: float = 0.0
     tokens: int = 0
 
@@ -106,6 +128,7 @@ LOOP_FIELDS = (
     "blocked_reason",
     "retry_after",
     "summary",
+    "completion_summary",
     "cost_usd",
     "tokens",
 )

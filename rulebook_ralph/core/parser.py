@@ -64,6 +64,7 @@ def parse(result: AgentResult) -> ParsedIteration:
         errors=_texts(report.get("errors")) or _listed(prose, ("error",)),
         quality_claims=_quality(report.get("quality"), prose),
         commit_messages=_commit_messages(report, result.tool_results),
+        verification_steps=_texts(report.get("verificationSteps")),
         context_loss=result.status in ("truncated", "killed") or not text.strip(),
     )
 

@@ -21,6 +21,9 @@ def _project_faults(prd: Prd) -> Iterator[Fault]:
         yield Fault(("version",), f"expected 1, got {prd.version}")
     if not prd.project.strip():
         yield Fault(("project",), "must not be empty")
+    for name, value in (("project", prd.project), ("branch", prd.branch or "")):
+        if "\0" in value:
+            yield Fault((name,), "must not hold a NUL character")
 
 
 def _id_faults(tasks: tuple[Task, ...]) -> Iterator[Fault]:

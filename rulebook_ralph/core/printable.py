@@ -12,6 +12,9 @@ _BREAKS = re.compile(r"\r\n|[\n\r\v\f\x85\u2028\u2029]")
 _KEPT = "\u200c\u200d"
 """Joiners: several scripts and emoji are misspelt without them."""
 
+_NARROW = re.compile("[ -~\xa0-\xac\xae-\u02ff\u2010-\u2027\u2030-\u205e]*")
+"""Western text with its dashes and quotation marks: one column each."""
+
 _LONGEST = 500
 _INVISIBLE = ("Cc", "Cf", "Cs")
 
@@ -47,7 +50,7 @@ def _shown(character: str) -> str:
 
 def display_width(text: str) -> int:
     """Terminal columns that `text` (one line, printable) takes: wide characters two, combining ones none."""
-    if text.isascii():
+    if text.isascii() or _NARROW.fullmatch(text):
         return len(text)
     return sum(map(_columns, text))
 

@@ -1,10 +1,26 @@
 """Keeping secrets out of everything that is written or shown."""
 
+import dataclasses
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar, cast
+from urllib.parse import quote, quote_plus
 
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+import msgspec
+
+_V = TypeVar("_V")
+
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL", re.IGNORECASE)
+_IN_AN_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^/@\s:]*:([^/@\s]+)@", re.IGNORECASE)
+"""`scheme://user:password@host`, under whatever name."""
+
 _SHORTEST = 8
+_SHORTEST_LINE = 16
+"""Of a secret of several lines, such as a private key: shorter ones stand in other texts too."""
+
+_SHORTEST_PART = 6
+_LEFT_OUT = re.compile(r"\n… \d+ (?:bytes|characters) left out …\n")
 _SHAPES = (
     r"sk-ant-[A-Za-z0-9_-]{16,}",
     r"(?<![aeiou])sk-[A-Za-z0-9_-]{20,}",  # not the end of task-, disk- or risk-
@@ -12,7 +28,12 @@ _SHAPES = (
     r"github_pat_[A-Za-z0-9_]{20,}",
     r"glpat-[A-Za-z0-9_-]{16,}",
     r"xox[abprs]-[A-Za-z0-9-]{10,}",
-    r"AKIA[0-9A-Z]{16}",
+    r"xapp-[A-Za-z0-9-]{20,}",
+    r"A(?:KI|SI)A[0-9A-Z]{16}",
+    r"[sr]k_live_[0-9A-Za-z]{16,}",
+    r"npm_[A-Za-z0-9]{30,}",
+    r"pypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{20,}",
+    r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{30,}",
     r"AIza[0-9A-Za-z_-]{30,}",
     r"eyJ[A-Za-z0-9_-]{10,500}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
 )
@@ -25,8 +46,9 @@ class Redactor:
     """Replaces the values of secret-named environment variables, and known token shapes, by a mark."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        values = {value for name, value in environment.items() if _SECRET_NAME.search(name) and len(value) >= _SHORTEST}
-        literal = [re.escape(value) for value in sorted(values, key=len, reverse=True)]
+        values = {form for value in _secrets(environment) for form in _forms(value)}
+        self._known = sorted(values, key=len, reverse=True)
+        literal = [re.escape(value) for value in self._known]
         self._values = re.compile("|".join(literal)) if literal else None
         self._pattern = re.compile("|".join([*literal, *_SHAPES]))
         self._bytes_pattern = re.compile(self._pattern.pattern.encode("utf-8", "surrogatepass"))
@@ -40,6 +62,26 @@ class Redactor:
         """The text with every secret replaced."""
         return self._pattern.sub(MARK, text)
 
+    def clean_cut(self, text: str) -> str:
+        """The same for a text that may begin, end or be cut in the middle of a secret: its part is replaced too."""
+        pieces = _LEFT_OUT.split(text)
+        if len(pieces) == 1:
+            return self._clean_ends(text)
+        marks = _LEFT_OUT.findall(text)
+        cleaned = map(self._clean_ends, pieces)
+        return next(cleaned) + "".join(f"{mark}{piece}" for mark, piece in zip(marks, cleaned, strict=True))
+
+    def _clean_ends(self, text: str) -> str:
+        text = self.clean(text)
+        for value in self._known:
+            length = next((length for length in _parts(value) if text.endswith(value[:length])), 0)
+            if length:
+                text = text[:-length] + MARK
+            length = next((length for length in _parts(value) if text.startswith(value[-length:])), 0)
+            if length:
+                text = MARK + text[length:]
+        return text
+
     def clean_blocks(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
         """The same for a stream: a secret that lies across two blocks is found too."""
         rest = b""
@@ -51,3 +93,58 @@ class Redactor:
             yield self._bytes_pattern.sub(_MARK_BYTES, data[:end])
             rest = data[end:]
         yield self._bytes_pattern.sub(_MARK_BYTES, rest)
+
+
+def cleaned(value: _V, clean: Callable[[str], str]) -> _V:
+    """A value (text, list, mapping, dataclass or struct, however nested) with every text in it cleaned."""
+    return cast("_V", _cleaned(value, clean))
+
+
+def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {_cleaned(key, clean): _cleaned(item, clean) for key, item in value.items()}
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)(_cleaned(item, clean) for item in value)
+    if isinstance(value, msgspec.Struct):
+        fields = {name: getattr(value, name) for name in value.__struct_fields__}
+        return msgspec.structs.replace(value, **_changed(fields, clean))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
+        return dataclasses.replace(value, **_changed(fields, clean))
+    return value
+
+
+def _changed(fields: Mapping[str, Any], clean: Callable[[str], str]) -> dict[str, Any]:
+    pairs = ((name, value, _cleaned(value, clean)) for name, value in fields.items())
+    return {name: after for name, before, after in pairs if after is not before and after != before}
+
+
+def _secrets(environment: Mapping[str, str]) -> Iterator[str]:
+    for name, value in environment.items():
+        if _SECRET_NAME.search(name):
+            yield value
+        elif "@" in value:
+            yield from _IN_AN_ADDRESS.findall(value)
+
+
+def _forms(value: str) -> Iterator[str]:
+    """The secret as it may stand in a text: as it is, inside JSON or an address, a line of it."""
+    if len(value) < _SHORTEST:
+        return
+    yield value
+    if not value.isalnum():
+        for ascii_only in (True, False):
+            yield json.dumps(value, ensure_ascii=ascii_only)[1:-1]
+        encoded = value.encode("utf-8", "surrogateescape")
+        yield quote(encoded, safe="")
+        yield quote(encoded)
+        yield quote_plus(encoded)
+    if len(lines := value.splitlines()) > 1:
+        yield from (line.strip() for line in lines if len(line.strip()) >= _SHORTEST_LINE)
+
+
+def _parts(value: str) -> range:
+    """Lengths of what may be left of a secret that was cut, the longest first."""
+    return range(len(value) - 1, _SHORTEST_PART - 1, -1)

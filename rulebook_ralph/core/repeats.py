@@ -32,7 +32,7 @@ def _seen(judged: Iteration, verdict: Verdict) -> Iterator[str]:
     if verdict.hook not in _IN_THE_AGENTS_WORDS:
         yield verdict.reason
     for check in judged.checks:
-        if check.passed:
+        if not check.failed:
             continue
         yield f"{check.step} {check.reason}"
         if check.method == "semantic":

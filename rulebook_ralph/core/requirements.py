@@ -100,7 +100,7 @@ def attempts_left(config: Config, task: Task) -> int:
 
 def over_budget(limits: Limits, task: Task, judged: Iteration) -> str:
     """Which budget of its own a task has used up with an iteration that is not yet among its sums; empty for none."""
-    cost, tokens = task.cost_usd + (judged.cost_usd or 0.0), task.tokens + judged.usage.total
+    cost, tokens = task.cost_usd + judged.spent_usd, task.tokens + judged.spent_tokens
     if limits.max_task_cost_usd is not None and cost >= limits.max_task_cost_usd:
         return f"its budget of ${limits.max_task_cost_usd:.2f} is used up (limits.maxTaskCostUsd; ${cost:.2f})"
     if limits.max_task_tokens is not None and tokens >= limits.max_task_tokens:

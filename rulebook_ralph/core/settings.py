@@ -50,19 +50,28 @@ StepKind = Literal["test", "lint", "typecheck", "build", "other"]
 
 
 class VerificationStep(Settings, frozen=True, kw_only=True):
-    """A gate: a command of the project's own, run by Ralph in a shell at the project's root or in `working_dir`."""
+    """A gate: a command of the project's own, run by Ralph in a shell at the project's root or in `working_dir`.
+
+    One that fails is tried `retries` times more. `when` are globs as in a .gitignore: an attempt that changed no file
+    they match need not run it (checks/step_selection.py); empty means always.
+    """
 
     name: str
     command: str
     kind: StepKind = "other"
     required: bool = True
     timeout: PositiveSeconds = 900
+    retries: Annotated[int, msgspec.Meta(ge=0, le=20)] = 0
+    when: tuple[str, ...] = ()
     working_dir: str = "."
     env: dict[str, str] = {}
 
 
 class Verification(Settings, frozen=True, kw_only=True):
+    """The gates. `parallel`: all at once, to the end; else one after another, to the first required failure."""
+
     enabled: bool = True
+    parallel: bool = False
     steps: tuple[VerificationStep, ...] = ()
 
 

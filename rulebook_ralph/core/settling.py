@@ -1,10 +1,10 @@
-"""How a settled iteration changes the PRD, and how a person's edit of the file is taken over. Pure functions."""
+"""How an iteration changes the PRD when it is opened and when it is settled. Pure functions."""
 
 from msgspec.structs import replace
 
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.lifecycle import advance
-from rulebook_ralph.core.model import LOOP_FIELDS, Prd, Stage, Task, Totals
+from rulebook_ralph.core.model import CompletionSummary, Prd, Stage, Task, Totals
 from rulebook_ralph.core.policy import Settlement
 
 
@@ -40,42 +40,33 @@ def settled(prd: Prd, iteration: Iteration, settlement: Settlement, *, at: str) 
         completed_at=at if completes else None,
         blocked_reason=settlement.blocked_reason,
         retry_after=settlement.retry_after,
-        summary=iteration.parsed.summary if completes and iteration.parsed else task.summary,
-        cost_usd=round(task.cost_usd + (iteration.cost_usd or 0.0), 6),
-        tokens=task.tokens + iteration.usage.total,
+        summary=_summary(task, iteration, settlement),
+        completion_summary=_facts(iteration) if completes else task.completion_summary,
+        cost_usd=round(task.cost_usd + iteration.spent_usd, 6),
+        tokens=task.tokens + iteration.spent_tokens,
     )
     return replace(prd.replacing(changed), updated_at=at, totals=_added(prd.totals, iteration, settlement))
 
 
-def with_edit(ours: Prd, theirs: Prd) -> Prd:
-    """A person's edit of the file, made between agents: their words, our facts. A task unblocked starts anew."""
-    known = {task.id: task for task in ours.tasks}
-    tasks = tuple(_edited(known[task.id], task) if task.id in known else _fresh(task) for task in theirs.tasks)
-    totals = replace(ours.totals, extra=theirs.totals.extra)
-    return replace(theirs, tasks=tasks, totals=totals, created_at=ours.created_at)
+def _summary(task: Task, iteration: Iteration, settlement: Settlement) -> str:
+    """What was done, in the words of who did it: later stages only look at it."""
+    if settlement.trigger not in ("advance", "complete"):
+        return task.summary
+    looks = iteration.stage != "coder"
+    if looks and (settlement.trigger == "advance" or (task.summary and task.attempts.get("coder"))):
+        return task.summary
+    return words_of(iteration)
 
 
-def _edited(ours: Task, theirs: Task) -> Task:
-    facts = {name: getattr(ours, name) for name in LOOP_FIELDS}
-    merged = replace(theirs, **facts)
-    if theirs.status == ours.status:
-        return merged
-    if theirs.status == "in_iteration":
-        return replace(merged, status=ours.status)
-    return replace(
-        merged,
-        stage=None,
-        attempts={},
-        blocked_reason=ours.blocked_reason if theirs.status == "blocked" else None,
-        completed_at=ours.completed_at if theirs.status == "completed" else None,
-    )
+def words_of(iteration: Iteration) -> str:
+    """What the agent said it did, less what git denies."""
+    if iteration.completion_summary is not None:
+        return iteration.completion_summary.summary
+    return iteration.parsed.summary if iteration.parsed else ""
 
 
-def _fresh(task: Task) -> Task:
-    """A task that a person added, often as a copy of another: without that one's facts."""
-    none_yet = Task(id=task.id, title=task.title)
-    facts = {name: getattr(none_yet, name) for name in LOOP_FIELDS}
-    return replace(task, **facts, status="pending" if task.status == "in_iteration" else task.status)
+def _facts(iteration: Iteration) -> CompletionSummary | None:
+    return iteration.completion_summary.facts() if iteration.completion_summary is not None else None
 
 
 def _added(totals: Totals, iteration: Iteration, settlement: Settlement) -> Totals:
@@ -84,6 +75,6 @@ def _added(totals: Totals, iteration: Iteration, settlement: Settlement) -> Tota
         iterations=totals.iterations + 1,
         completed=totals.completed + (settlement.trigger == "complete"),
         failed=totals.failed + (settlement.completion_status in ("failed", "blocked")),
-        cost_usd=round(totals.cost_usd + (iteration.cost_usd or 0.0), 6),
-        tokens=totals.tokens + iteration.usage.total,
+        cost_usd=round(totals.cost_usd + iteration.spent_usd, 6),
+        tokens=totals.tokens + iteration.spent_tokens,
     )

@@ -10,6 +10,7 @@ from rulebook_ralph.core.criteria_reading import part_verification
 from rulebook_ralph.core.model import Prd, Stage, Task
 from rulebook_ralph.core.settings import Config, VerificationStep
 from rulebook_ralph.loop import brief, leftovers
+from rulebook_ralph.loop.codebase import Codebase
 from rulebook_ralph.loop.crew import Crew, Member
 from rulebook_ralph.loop.gatekeeper import Base, Gatekeeper
 from rulebook_ralph.loop.iteration import Assignment
@@ -55,6 +56,7 @@ class Assigner:
     crew: Crew
     gatekeeper: Gatekeeper
     options: RunOptions
+    codebase: Codebase
 
     def stage(self, task: Task, kept: Kept | None) -> Stage:
         """The stage to work on: while the task's work stands in the tree the one it had come to, else the first."""
@@ -92,6 +94,7 @@ class Assigner:
                 attempt=this.attempt,
                 max_attempts=self.max_attempts(task, this.stage),
                 prompt_tokens=config.limits.prompt_tokens,
+                codebase=self.codebase.facts(opening.tree),
             )
         )
 

@@ -19,7 +19,7 @@ from rulebook_ralph.core.criteria import Criteria
 from rulebook_ralph.core.model import LOOP_FIELDS, Prd, Stage, Task
 from rulebook_ralph.core.settings import StopCriteria, VerificationStep
 from rulebook_ralph.core.struct_reading import camel
-from rulebook_ralph.loop import expectations
+from rulebook_ralph.loop import completion_summary, expectations
 from rulebook_ralph.loop.token_budget import BYTES_PER_TOKEN, Rest, cut, few, tokens
 from rulebook_ralph.state import progress
 
@@ -31,6 +31,9 @@ _TAG = re.compile(r"<\s*(promise|ralph)\s*>", re.IGNORECASE)
 _PRD_SHARE = 0.30
 _PROGRESS_SHARE = 0.30
 _RULES_SHARE = 0.08
+_CODEBASE_SHARE = 0.02
+_DEPENDENCIES_SHARE = 0.05
+_MOST_DEPENDENCIES = 20
 _SLACK = 100
 """Tokens for headings, numbers and the task's id."""
 
@@ -74,6 +77,8 @@ class Situation:
     attempt: int
     max_attempts: int
     prompt_tokens: int
+    codebase: Sequence[str] = ()
+    """Facts of the code base, one line each; those of the last base, so that they change seldom."""
 
 
 def render(situation: Situation) -> Brief:
@@ -85,19 +90,21 @@ def render(situation: Situation) -> Brief:
     now, task = situation, situation.task
     budget = max(0, now.prompt_tokens - _fixed_tokens(now.stage) - _SLACK)
     rules = few(now.rules, int(budget * _RULES_SHARE))
+    codebase = few(now.codebase, int(budget * _CODEBASE_SHARE))
     prd = task_list(now.prd, limit=int(budget * _PRD_SHARE))
     recent = recent_progress(now.progress, limit=int(budget * _PROGRESS_SHARE))
-    rest = Rest(budget, budget - sum(map(tokens, (*rules, prd, recent))) - 2 * len(rules))
-    steps = (f"{step.name}: `{step.command}`{'' if step.required else ' (a warning only)'}" for step in now.steps)
+    listed = (*rules, *codebase)
+    rest = Rest(budget, budget - sum(map(tokens, (*listed, prd, recent))) - 2 * len(listed))
     prompt = _template(now.stage).render(
         rules=rules,
+        codebase=codebase,
         prd=prd,
         progress=recent,
         statuses_heading=STATUSES_HEADING,
         task=task,
         stage=now.stage,
         title=rest.text(" ".join(task.title.split()), 0.03),
-        steps=rest.items([*steps, *expectations.required(now.stop_criteria)], 0.05),
+        steps=rest.items([*map(expectations.gate, now.steps), *expectations.required(now.stop_criteria)], 0.05),
         success=rest.text(now.criteria.description, 0.04),
         checks=rest.items(expectations.told(now.criteria, task), 0.05),
         feedback=rest.text(now.feedback, 0.08),
@@ -106,7 +113,7 @@ def render(situation: Situation) -> Brief:
         outcome=rest.text(task.outcome, 0.03),
         notes=rest.text(task.notes, 0.03),
         statuses=rest.text(status_table(now.prd), 0.06),
-        dependencies=rest.items((_built_on(now.prd.task(needed)) for needed in task.dependencies[:20]), 0.05),
+        dependencies=rest.items(_built_on(now.prd, task, int(budget * _DEPENDENCIES_SHARE)), _DEPENDENCIES_SHARE),
         files=rest.items(task.relevant_files[:50], 0.03),
         changed=rest.items(now.changed[:100], 0.03) if now.stage != "coder" else [],
         base=now.base[:12],
@@ -121,8 +128,10 @@ def render(situation: Situation) -> Brief:
     return Brief(prompt, prompt.index(f"\n{STATUSES_HEADING}\n") + 1)
 
 
-def _built_on(task: Task) -> str:
-    return f"{task.id}: {task.title}{'. ' + task.summary if task.summary else ''}"
+def _built_on(prd: Prd, task: Task, limit: int) -> list[str]:
+    """What each task that this one needs brought about, in equal parts of `limit` tokens."""
+    needed = task.dependencies[:_MOST_DEPENDENCIES]
+    return [completion_summary.told(prd.task(each), limit // len(needed) - 2) for each in needed]
 
 
 def _without_tags(prompt: str) -> str:
@@ -210,9 +219,9 @@ def _learnings(entries: Sequence[progress.Entry], *, room: int) -> list[str]:
     seen: set[str] = set()
     lines: list[str] = []
     for learning in (learning for entry in reversed(entries) for learning in entry.learnings):
-        if learning in seen:
+        if progress.folded(learning) in seen:
             continue
-        seen.add(learning)
+        seen.add(progress.folded(learning))
         room -= len(learning.encode("utf-8", "replace")) + 3
         if room < 0:
             break

@@ -3,15 +3,22 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from threading import Event
+
+from msgspec.structs import replace
 
 from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.agent import Agent, AgentSettings
+from rulebook_ralph.agents.local_time import local_clock
 from rulebook_ralph.agents.models import JudgingModel, judge_from
-from rulebook_ralph.agents.prices import with_cost
+from rulebook_ralph.agents.permission_advice import allowing
+from rulebook_ralph.agents.prices import priced_spend, with_cost
+from rulebook_ralph.agents.takeover import taken_over
 from rulebook_ralph.core.evidence import AgentResult
 from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.core.settings import Config
+from rulebook_ralph.core.spending import Spend, nobody_pays
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,13 @@ class Crew:
         self._substitutes[executor] = (self._fallback(executor), until)
         return other
 
+    def chain(self, executor: str) -> tuple[str, ...]:
+        """The executor, its fallback, the fallback of that one, and so on, as configured; each once."""
+        found = [executor]
+        while (following := self._fallback(found[-1])) and following not in found:
+            found.append(following)
+        return tuple(found)
+
     def _fallback(self, executor: str) -> str:
         return next((each.fallback for each in self._config.tools.executors if each.id == executor), "")
 
@@ -78,8 +92,26 @@ class Crew:
         model = settings_of(self._config, executor).model
         return with_cost(result, self._config.prices, executor=executor, model=model)
 
-    def judging_model(self, cancelled: Event) -> JudgingModel:
-        """The model that judges semantic criteria, or why there is none."""
+    def completed(self, result: AgentResult, executor: str) -> AgentResult:
+        """The result with its cost, and with the setting that would allow what the agent was refused."""
+        result = self.priced(result, executor)
+        refused = result.fault is not None and result.fault.kind == "permission"
+        if not refused and not result.permission_denials:
+            return result
+        allowed_by = allowing(settings_of(self._config, executor), result.permission_denials)
+        fault = result.fault
+        if fault is not None and refused and allowed_by and "tools.executors" not in fault.message:
+            fault = replace(fault, message=f"{fault.message}; to allow it: {allowed_by}")
+        return replace(result, allowed_by=allowed_by, fault=fault)
+
+    def taken_over(self, executor: str, output_file: Path, *, started: datetime) -> AgentResult:
+        """What an agent did whose Ralph died, from its raw output; the executor may be gone from the configuration."""
+        settings = settings_of(self._config, executor)
+        now = local_clock({**self._environment, **settings.env})
+        return self.priced(taken_over(settings, output_file, started=started, now=now), executor)
+
+    def judging_model(self, cancelled: Event, *, spend: Spend = nobody_pays) -> JudgingModel:
+        """The model that judges semantic criteria, or why there is none. `spend` is told what each question took."""
         return judge_from(
             self._config.judge,
             settings_of=lambda executor: settings_of(self._config, executor),
@@ -88,15 +120,18 @@ class Crew:
             environment=self._environment,
             scratch=None,
             cancelled=cancelled,
+            spend=priced_spend(spend, self._config.prices),
         )
 
     def redactor(self) -> Redactor:
-        """Takes out the secrets of the environment and of every agent's own settings."""
-        own = {
-            f"{name}\0{executor.id}": value
-            for executor in self._config.tools.executors
-            for name, value in executor.env.items()
-        }
+        """Takes out the secrets of the environment and of what agents, gates and hooks are given besides."""
+        config = self._config
+        given = [
+            *(executor.env for executor in config.tools.executors),
+            *(step.env for step in config.verification.steps),
+            *(hook.env for hook in config.hooks),
+        ]
+        own = {f"{name}\0{index}": value for index, env in enumerate(given) for name, value in env.items()}
         return Redactor({**self._environment, **own})
 
 

@@ -80,4 +80,4 @@ class Judgement:
 
 def is_held(result: CheckResult, excused: frozenset[str]) -> bool:
     """Whether a gate's failure counts against the attempt."""
-    return result.required and not result.passed and result.step not in excused
+    return result.required and result.failed and result.step not in excused

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 from rulebook_ralph.checks.subject import Subject
 from rulebook_ralph.core.criteria import Criteria
 from rulebook_ralph.core.diff import FileDiff, Versions
-from rulebook_ralph.core.evidence import AgentResult, ParsedIteration, Verified
-from rulebook_ralph.core.model import Stage
+from rulebook_ralph.core.evidence import AgentResult, CheckResult, ParsedIteration, Verified
+from rulebook_ralph.core.model import CompletionSummary, Stage
+from rulebook_ralph.loop.completion_summary import summarise
 from rulebook_ralph.loop.evidence import Evidence
 from rulebook_ralph.loop.rules.integrity import Integrity
 from rulebook_ralph.loop.rules.promise import promise_given
 from rulebook_ralph.loop.rules.test_counts import TestCounts
 from rulebook_ralph.workspace.diff import read_diff, read_versions
+from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.snapshot import Change
 
 if TYPE_CHECKING:
@@ -116,6 +118,13 @@ class Examination:
                     return verdict.reason
         verified = self.verify()
         return None if verified.passed else verified.reason
+
+    def summary(self, checks: Sequence[CheckResult]) -> CompletionSummary | None:
+        """What the work brings about, once it is judged to be complete; None where git cannot tell."""
+        try:
+            return summarise(self._parsed, self.diff(), checks, self.versions)
+        except GitError:
+            return None
 
     def put_back(self) -> None:
         """Undo what a check or a hook changed: git's own files, the state folder, and the tree."""

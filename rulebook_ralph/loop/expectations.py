@@ -11,8 +11,9 @@ from rulebook_ralph.core.criteria import (
     with_acceptance_criteria,
 )
 from rulebook_ralph.core.criteria_reading import part_verification
+from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.model import Task
-from rulebook_ralph.core.settings import StopCriteria
+from rulebook_ralph.core.settings import StopCriteria, VerificationStep
 
 _REQUIRED = (
     ("require_passing_tests", "A gate of the kind test must have run and passed."),
@@ -20,6 +21,17 @@ _REQUIRED = (
     ("require_type_check", "A gate of the kind typecheck must have run and passed."),
     ("require_no_errors", "The last run of each command that you use must have succeeded."),
 )
+
+
+def gate(step: VerificationStep) -> str:
+    """A gate: its command, where it runs, and when it is left out."""
+    notes = [
+        "" if step.working_dir == "." else f"in {step.working_dir}",
+        "" if step.required else "a warning only",
+        f"for changes of {some(step.when)}" if step.when else "",
+    ]
+    told = ", ".join(filter(None, notes))
+    return f"{step.name}: `{step.command}`{f' ({told})' if told else ''}"
 
 
 def required(stop: StopCriteria) -> list[str]:

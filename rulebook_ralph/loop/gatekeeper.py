@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
+from typing import TYPE_CHECKING
 
-from rulebook_ralph.checks import commit_hooks, gates
+from rulebook_ralph.checks import commit_hooks, gates, step_selection
 from rulebook_ralph.checks.integrity.counts import tells_of_failures, tests_run
 from rulebook_ralph.checks.shell import ResultCache
 from rulebook_ralph.core import events
@@ -14,8 +15,12 @@ from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.core.settings import VerificationStep
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop.project import Project
+from rulebook_ralph.loop.rules.stop_criteria import required_kinds
 from rulebook_ralph.workspace import guard
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
+
+if TYPE_CHECKING:
+    from rulebook_ralph.loop.iteration import Assignment
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +52,12 @@ class Gatekeeper:
         self,
         *,
         excused: frozenset[str] = frozenset(),
+        skipped: Mapping[str, str] | None = None,
         on_base: bool = False,
         tree: str = "",
         cache: ResultCache | None = None,
     ) -> tuple[CheckResult, ...]:
-        """Run the gates in order, to the first that fails and is not excused; on the base all of them.
+        """Run the gates, all at once or in order to the first that fails and is not excused; on the base all of them.
 
         With the object id of the tree that stands there, `cache` has and remembers what commands did to it.
         """
@@ -64,10 +70,22 @@ class Gatekeeper:
             started=lambda step: self.report(events.GateStarted(step.name, step.command, on_base)),
             ended=lambda result: self.report(events.GateEnded(result, on_base)),
             excused=excused,
+            skipped=skipped,
             to_the_end=on_base,
+            parallel=self.project.config.verification.parallel,
             tree=tree,
             cache=cache,
         )
+
+    def run_for(self, assignment: "Assignment", tree: str, cache: ResultCache) -> tuple[CheckResult, ...]:
+        """Run the gates on the tree of an attempt, save those that no file concerns which it changed since its base."""
+        skipped: Mapping[str, str] = {}
+        if any(step.when for step in self.steps):
+            changes = self.workspace.changes(assignment.opening.tree, tree)
+            asked = required_kinds(assignment.stop_criteria)
+            changed = [change.path for change in changes]
+            skipped = step_selection.skipped(self.steps, changed, asked=asked, excused=assignment.excused)
+        return self.run_gates(excused=assignment.excused, skipped=skipped, tree=tree, cache=cache)
 
     def commit_hooks(self) -> Callable[[str], str | None] | None:
         """What runs the repository's commit hooks on a message and says why they refuse; None where it has none."""

@@ -1,4 +1,4 @@
-"""The running Ralph's end of the control socket: a person's edits, taken while an agent works.
+"""The running Ralph's end of the control socket: a person's edits and orders, taken while an agent works.
 
 Nothing that comes in can end or hold up the run: who may send is decided before a byte is read, a message is bounded in
 size and time, and whatever goes wrong becomes an answer.
@@ -19,8 +19,9 @@ import msgspec
 from rulebook_ralph import control, lineage
 from rulebook_ralph.cancellation import Cancellation
 from rulebook_ralph.control import Answer
-from rulebook_ralph.core import edits
-from rulebook_ralph.core.edits import Edit, EditRefusedError
+from rulebook_ralph.core import edits, orders
+from rulebook_ralph.core.edits import EditRefusedError, Sent
+from rulebook_ralph.core.orders import Order
 from rulebook_ralph.core.problem import escaped
 from rulebook_ralph.errors import RalphError
 
@@ -28,20 +29,28 @@ _SENDING = 5.0
 _ENDING = 5.0
 _PAUSE = 0.1
 
-INSIDE = "an agent may not change the task list; say in the report what should be changed"
+INSIDE = "an agent may not change the task list or end the run; say in the report what should be changed"
 
 
 class Inbox:
     """Listens from `with` to its end, for the project with that private git folder, whose lock must be held.
 
     `apply` is called in a thread of the inbox's own, once for each edit: it returns the line for the person, or raises
-    RalphError. Enter it before the first agent: what runs before could take its place. `problem` is a line where no
-    edits can be taken, which is no reason to end a run.
+    RalphError; `obey` likewise for each order. Enter it before the first agent: what runs before could take its place.
+    `problem` is a line where nothing can be taken, which is no reason to end a run.
     """
 
-    def __init__(self, private: Path, apply: Callable[[Edit], str], *, seconds: float = _SENDING) -> None:
+    def __init__(
+        self,
+        private: Path,
+        apply: Callable[[Sent], str],
+        obey: Callable[[Order], Answer] | None = None,
+        *,
+        seconds: float = _SENDING,
+    ) -> None:
         self._place = control.address(private, os.getpid())
         self._apply = apply
+        self._obey = obey
         self._seconds = seconds
         self._ended = Cancellation()
         self._listener: socket.socket | None = None
@@ -53,7 +62,8 @@ class Inbox:
             self._listener = control.listen(self._place)
             self._thread.start()
         except (OSError, RuntimeError) as error:
-            self.problem = f"'ralph task' cannot reach this run: {getattr(error, 'strerror', None) or error}"
+            why = getattr(error, "strerror", None) or error
+            self.problem = f"'ralph task', 'pause' and 'cancel' cannot reach this run: {why}"
             self._close()
         return self
 
@@ -102,7 +112,7 @@ class Inbox:
         if problem := _refusal(peer.pid):
             return Answer(problem, refused=True)
         try:
-            return Answer(self._apply(edits.decode(control.receive(connection, seconds=self._seconds))))
+            return self._done(control.receive(connection, seconds=self._seconds))
         except EditRefusedError as error:
             return Answer(str(error), refused=True, faults=error.faults)
         except RalphError as error:
@@ -110,10 +120,17 @@ class Inbox:
         except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
             return Answer(f"unexpected error ({type(error).__name__}: {escaped(str(error), 200)})", refused=True)
 
+    def _done(self, message: bytes) -> Answer:
+        """Raises RalphError where it is refused."""
+        order = orders.decode(message) if self._obey else None
+        if order is None or self._obey is None:
+            return Answer(self._apply(edits.decode(message)))
+        return self._obey(order)
+
 
 def _refusal(pid: int) -> str:
     """Why the process may send no edits; empty where it may."""
     found = lineage.inside(pid, os.getpid()) if pid > 0 else None
     if found is None:
-        return "cannot tell whether an agent asks; use 'ralph task' in the same container and session as 'ralph run'"
+        return "cannot tell whether an agent asks; do this in the same container and session as 'ralph run'"
     return INSIDE if found else ""

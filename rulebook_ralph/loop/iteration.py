@@ -20,7 +20,7 @@ from rulebook_ralph.core import events, parser
 from rulebook_ralph.core.criteria import Criteria
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import AgentResult, CheckResult, ParsedIteration, Verdict
-from rulebook_ralph.core.model import Stage, Task
+from rulebook_ralph.core.model import CompletionSummary, Stage, Task
 from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.core.settings import Integrity, StopCriteria, VerificationStep
 from rulebook_ralph.loop.candidate import Candidate
@@ -102,6 +102,7 @@ class Outcome:
     checks: tuple[CheckResult, ...]
     commit: str | None
     log: tuple[str, ...] = ()
+    summary: CompletionSummary | None = None
 
 
 def attempt(assignment: Assignment, tools: Tools) -> Outcome:
@@ -127,6 +128,8 @@ def attempt(assignment: Assignment, tools: Tools) -> Outcome:
             judgement = judge(evidence, tools.hooks(examination.put_back), report=tools.report)
         except Cancelled:
             judgement = Judgement(INTERRUPTED, Gates())
+    completes = judgement.verdict.action == "complete"
+    checks = (*judgement.gates.results, *judgement.checks)
     return Outcome(
         result=result,
         parsed=parsed,
@@ -134,9 +137,10 @@ def attempt(assignment: Assignment, tools: Tools) -> Outcome:
         tree=candidate.tree,
         snapshot=saved.result(),
         verdict=judgement.verdict,
-        checks=(*judgement.gates.results, *judgement.checks),
-        commit=candidate.made if judgement.verdict.action == "complete" else None,
+        checks=checks,
+        commit=candidate.made if completes else None,
         log=judgement.log,
+        summary=examination.summary(checks) if completes else None,
     )
 
 
@@ -159,7 +163,7 @@ def _execute(assignment: Assignment, tools: Tools) -> AgentResult:
 
 def redacted(result: AgentResult, redactor: Redactor) -> AgentResult:
     """The result with every secret replaced in everything the agent wrote."""
-    clean = redactor.clean
+    clean = redactor.clean_cut
     return replace(
         result,
         final_text=clean(result.final_text),

@@ -1,6 +1,6 @@
 """What a run puts on the branch and under `refs/ralph`: code commits, state commits, the saved state."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +11,11 @@ from rulebook_ralph.core.model import STATE_FOLDER, Task
 from rulebook_ralph.loop.candidate import subject
 from rulebook_ralph.loop.preflight import Ready
 from rulebook_ralph.loop.project import Project
+from rulebook_ralph.state import disk
 from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
+from rulebook_ralph.workspace.syncing import sync_paths
 from rulebook_ralph.workspace.user_index import UserIndex
 
 Notice = Callable[[str, str], None]
@@ -29,12 +31,14 @@ class Kept:
 
 
 class Landing:
-    """The git side of settling, for one run. `unsaved` are files of the state folder that the saved state lacks."""
+    """The git side of settling, for one run. `unsaved` are files of the state folder that the saved state lacks;
+    `held_back` has the contents of those that it must have otherwise; with any of them no state is committed.
+    """
 
     def __init__(
         self, project: Project, workspace: Workspace, ready: Ready, *, name: str, clock: Clock, notice: Notice
     ) -> None:
-        self._project = project
+        self.project = project
         self._workspace = workspace
         self._ready = ready
         self._clock = clock
@@ -45,6 +49,7 @@ class Landing:
         self._commits: tuple[str, tuple[str, ...]] = ("", ())
         self._is_ignored = project.repository.git.succeeds("check-ignore", "-q", "--", f"{STATE_FOLDER}/prd.json")
         self.unsaved: set[str] = set()
+        self.held_back: Mapping[str, bytes] = {}
         self.kept: Kept | None = None
 
     @property
@@ -53,14 +58,14 @@ class Landing:
 
     def recent_commits(self) -> tuple[str, ...]:
         """The last commits, one line each."""
-        head = self._project.repository.head()
+        head = self.project.repository.head()
         if self._commits[0] != head:
-            self._commits = (head, self._project.repository.recent_commits(RECENT_COMMITS))
+            self._commits = (head, self.project.repository.recent_commits(RECENT_COMMITS))
         return self._commits[1]
 
     def land(self, judged: Iteration, task: Task, branch: str, settlement: policy.Settlement) -> policy.Settlement:
         """Move the branch to the candidate commit, from its base only."""
-        repository = self._project.repository
+        repository = self.project.repository
         if judged.commit is None:  # the stages were edited after it was judged as the last but one
             return policy.judged_again("the task's stages were changed while its work was judged")
         commit = judged.commit
@@ -76,6 +81,16 @@ class Landing:
         self._workspace.remember_commit(commit, judged.tree or "")
         self._remember(commit, subject(task))
         return settlement
+
+    def make_durable(self, judged: Iteration, opening: Opening) -> None:
+        """What the attempt left in the tree outlives a power cut from here on, as its record does."""
+        if judged.tree is None:
+            return
+        before = (
+            [self.kept.tree, opening.tree] if self.kept else [opening.tree]
+        )  # what goes back to the base was written
+        changes = [change for tree in before for change in self._workspace.changes(tree, judged.tree)]
+        sync_paths(self.project.root, dict.fromkeys(change.path for change in changes))
 
     def keep_or_roll_back(self, judged: Iteration, settlement: policy.Settlement, opening: Opening) -> None:
         """Unfinished work stays for the next attempt, or the tree goes back to the base."""
@@ -97,8 +112,8 @@ class Landing:
 
     def commit_state(self, branch: str, message: str) -> None:
         """Commit the state folder on the branch, on its own; nothing where nothing changed or it is not wanted."""
-        repository = self._project.repository
-        if self._project.config.git.state_commit == "none" or self._is_ignored:
+        repository = self.project.repository
+        if self.project.config.git.state_commit == "none" or self._is_ignored or any(self.held_back.values()):
             return
         head = repository.head()
         made = self._index.commit_state(head, f"{message}\n", sign=self._ready.sign)
@@ -119,11 +134,12 @@ class Landing:
 
     def save_state(self) -> None:
         """Add to the saved state what it lacks."""
-        folder = self._project.folder.path
-        files = {name: content for name in sorted(self.unsaved) if (content := _content(folder / name)) is not None}
+        folder = self.project.folder.path
+        standing = {name: content for name in sorted(self.unsaved) if (content := _content(folder / name)) is not None}
+        files = {**standing, **self.held_back}
         if files:
             self._saved = commits.save_state(
-                self._project.repository,
+                self.project.repository,
                 self._ready.who,
                 self._reference,
                 files,
@@ -131,10 +147,12 @@ class Landing:
                 seconds=self._clock.seconds(),
             )
         self.unsaved = set()
+        if not any(self.held_back.values()):
+            self.held_back = {}
 
     def saved_content(self, name: str) -> bytes | None:
         """One file of the saved state, or None."""
-        return commits.file_of_state(self._project.repository, self._saved or self._reference, name)
+        return commits.file_of_state(self.project.repository, self._saved or self._reference, name)
 
     def reset_user_index(self) -> None:
         """Make the user's index that of HEAD, after a run that died."""
@@ -147,6 +165,6 @@ class Landing:
 
 def _content(path: Path) -> bytes | None:
     try:
-        return None if path.is_symlink() else path.read_bytes()
+        return None if path.is_symlink() else disk.read_file(path)
     except OSError:
         return None

@@ -3,12 +3,12 @@
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.state import disk
 from rulebook_ralph.workspace import guard
@@ -51,11 +51,8 @@ def save(project: Project, number: int, opening: Opening, guarded: guard.Guard, 
         state,
     )
     path = _file(project, number)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(msgspec.msgpack.encode(saved))
-    except OSError as error:
-        raise RalphError(f"cannot write {path}: {error.strerror}; make room there") from error
+    disk.make_folder(path.parent)
+    disk.replace_file(path, msgspec.msgpack.encode(saved))
 
 
 def renew(project: Project, number: int, state: Mapping[str, bytes]) -> None:
@@ -95,16 +92,37 @@ def of_dead_runs(project: Project) -> list[Leftovers]:
 
 
 def remove(project: Project, number: int) -> None:
-    """The iteration is settled: all of it stands in its snapshot and its record."""
-    output_file(project, number).unlink(missing_ok=True)
-    _file(project, number).unlink(missing_ok=True)
+    """The iteration is settled: all of it stands in its snapshot and its record. What cannot go now goes later."""
+    for path in (output_file(project, number), _file(project, number)):
+        with suppress(OSError):
+            path.unlink()
+
+
+def remove_locks(project: Project, branch: str, *, after_death: bool) -> None:
+    """Locks that git left where it was killed too: Ralph's own, and after a run that died those of what it wrote to."""
+    repository = project.repository
+    own, shared = repository.git_folder, repository.common_folder
+    locks = [*repository.private.glob("*.lock"), *own.glob("*.ralph")]  # and what was to replace a file of git's
+    if after_death:
+        locks += [own / "index.lock", own / "HEAD.lock", shared / "packed-refs.lock"]
+        locks.append(shared / f"refs/heads/{branch}.lock")
+        locks += (shared / "refs/ralph").rglob("*.lock")
+    for path in locks:
+        with suppress(OSError):
+            path.unlink()
 
 
 def clear(project: Project) -> None:
     """Every iteration is settled: nothing that a dead run kept is needed any more."""
+    disk.remove_temporaries(project.repository.private)
     for pattern in (f"{_PREFIX}*", "output-*.log", "marks-*"):
         for path in project.repository.private.glob(pattern):
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink()
+
+
+def clear_folders(project: Project) -> None:
+    """Those that a dead run had for a moment; other commands have such ones too, so after a death only."""
     for pattern in ("nothing-*", "verify-*"):
         for folder in project.repository.private.glob(pattern):
             shutil.rmtree(folder, ignore_errors=True)
@@ -112,7 +130,38 @@ def clear(project: Project) -> None:
 
 def keep_aside(project: Project, number: int, files: Mapping[str, bytes | None]) -> Path:
     """Keep the other versions of files that were put back, for the person; returns the folder."""
-    folder = project.repository.private / "held" / f"iteration-{number}"
+    return _keep(held_folder(project) / f"iteration-{number}", files)
+
+
+def hold(project: Project, number: int, name: str, other: bytes | None, *, base: bytes | None) -> Path:
+    """Keep the other version of a file of the state folder, with what an edit began with that it may be.
+
+    Returns its path: one under which no other version is kept.
+    """
+    folder = held_folder(project) / f"iteration-{number}"
+    place = _place(folder, name, other)
+    _keep(folder, {place: other})
+    _keep(folder.with_name(f"{folder.name}.base"), {place: base})
+    return folder / place
+
+
+def _place(folder: Path, name: str, other: bytes | None) -> str:
+    """Of two edits in one iteration neither is lost."""
+    above = [folder / parent for parent in Path(name).parents]
+    place = wanted = name.replace("/", "-") if any(path.is_file() for path in above) else name
+    number = 1
+    while (path := folder / place).exists() and not (path.is_file() and path.read_bytes() == other):
+        number += 1
+        place = f"{wanted}.{number}"
+    return place
+
+
+def held_folder(project: Project) -> Path:
+    """Where the other versions are kept: a folder for each iteration, and one with `.base` beside it."""
+    return project.repository.private / "held"
+
+
+def _keep(folder: Path, files: Mapping[str, bytes | None]) -> Path:
     for name, content in files.items():
         if content is not None:
             target = folder / name

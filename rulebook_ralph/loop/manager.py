@@ -16,15 +16,18 @@ from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.faults import Response
 from rulebook_ralph.core.model import Prd, Task
-from rulebook_ralph.core.settings import VerificationStep
+from rulebook_ralph.core.settings import Config, VerificationStep
+from rulebook_ralph.core.spending import Ledger
 from rulebook_ralph.errors import ExitCode, RalphError
-from rulebook_ralph.loop import leftovers, record, summary
+from rulebook_ralph.loop import leftovers, preflight, record, summary
 from rulebook_ralph.loop.assigner import Assigner, Now, Pass
+from rulebook_ralph.loop.codebase import Codebase
 from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.gatekeeper import Base, Gatekeeper, tests_of
 from rulebook_ralph.loop.inbox import Inbox
 from rulebook_ralph.loop.iteration import Assignment, Outcome, Tools, attempt
 from rulebook_ralph.loop.options import RunOptions
+from rulebook_ralph.loop.orders import Orders
 from rulebook_ralph.loop.outside import Outside
 from rulebook_ralph.loop.patience import Patience
 from rulebook_ralph.loop.pipeline import CompletionHook
@@ -32,6 +35,8 @@ from rulebook_ralph.loop.preparation import iterations_allowed, prepare
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.loop.rules.built_in import built_in_hooks
 from rulebook_ralph.loop.rules.user_hooks import HookTools, load_plugins, user_hooks
+from rulebook_ralph.loop.settings_files import SettingsFiles
+from rulebook_ralph.state import disk
 from rulebook_ralph.workspace import guard
 from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
@@ -61,29 +66,51 @@ class Manager:
         clock: Clock,
         cancelled: Event,
     ) -> None:
-        self._project = project
-        self._crew = crew
         self._options = options
-        self._report = report
+        self._orders = Orders(cancelled, report=report, clock=clock)
+        self._report = report = self._orders.report
         self._clock = clock
         self._cancelled = cancelled
-        self._redactor = crew.redactor()
         self._workspace = Workspace(project.repository)
-        self._outside = Outside(project.repository, project.environment)
-        self._gatekeeper = Gatekeeper(
-            project, self._workspace, project.repository.hooks_folder(), self._redactor, cancelled, report
-        )
-        self._assigner = Assigner(project, crew, self._gatekeeper, options)
-        self._plugins = load_plugins(project.config.hooks)
-        self._model = crew.judging_model(cancelled)
+        self._codebase = Codebase(project.repository)
+        self._hooks_folder = project.repository.hooks_folder()
+        own = [file for file in project.settings_files if not file.is_relative_to(project.folder.path)]
+        own.append(project.trust_file)
+        self._outside = Outside(project.repository, project.environment, own)
+        self._settings = SettingsFiles(project.settings_files, project.reread or (lambda: project.config), clock=clock)
+        self._equip(project, crew)
         self._started = clock.monotonic()
         self._tally = policy.RunTally()
         self._spent: dict[str, float] = {}
         self._touched: dict[str, str | None] = {}
         self._opening: Opening | None = None
         self._stuck: set[str] = set()
-        self._patience = Patience(project.config, crew, clock=clock, cancelled=cancelled, report=report)
         self._base = Base()
+
+    def _equip(self, project: Project, crew: Crew) -> None:
+        """All that follows from the configuration."""
+        self._project, self._crew = project, crew
+        self._redactor = crew.redactor()
+        self._gatekeeper = Gatekeeper(
+            project, self._workspace, self._hooks_folder, self._redactor, self._cancelled, self._report
+        )
+        self._assigner = Assigner(project, crew, self._gatekeeper, self._options, self._codebase)
+        self._plugins = load_plugins(project.config.hooks)
+        self._judging = Ledger()
+        self._model = crew.judging_model(self._cancelled, spend=self._judging.spend)
+        self._patience = Patience(
+            project.config, crew, clock=self._clock, cancelled=self._orders.either, report=self._report
+        )
+
+    @property
+    def prd(self) -> Prd:
+        """The task list that the run goes on with, once it is planned."""
+        return self._settler.prd
+
+    @property
+    def config(self) -> Config:
+        """The configuration that it goes on with."""
+        return self._project.config
 
     def run(self, *, after_death: bool) -> events.RunEnded:
         """Work until nothing is left or a limit ends it; always leaves a resumable state. Raises RalphError.
@@ -92,13 +119,17 @@ class Manager:
         """
         try:
             self._prepare(after_death=after_death)
-            with Inbox(self._project.repository.private, self._settler.apply) as inbox:
+            with Inbox(self._project.repository.private, self._settler.apply, self._orders.take) as inbox:
                 if inbox.problem:
                     self._notice("warning", inbox.problem)
                 return self._work()
         except GitError as error:
             problem = f"{error}; mend the repository {self._project.root}, then: ralph resume"
             raise RalphError(problem, exit_code=ExitCode.UNEXPECTED) from error
+        except OSError as error:
+            if (told := disk.explained(error, of=self._project.root)) is None:
+                raise
+            raise told from error
 
     def _work(self) -> events.RunEnded:
         """The loop. While an agent works, a person's edit may be written; at any other time only the loop writes."""
@@ -136,6 +167,7 @@ class Manager:
         self._ready, self._settler = prepared.ready, prepared.settler
         self._landing = prepared.settler.landing
         self._reopen, self._max_iterations = set(prepared.reopen), prepared.max_iterations
+        self._tally = policy.RunTally(cost_usd=prepared.cost_usd, tokens=prepared.tokens)
         self._say_plan()
 
     def _say_plan(self) -> None:
@@ -173,19 +205,44 @@ class Manager:
 
     def _pick(self) -> Task | policy.Stop:
         """The task to work on now, or why the run ends."""
-        if self._cancelled.is_set():
-            return policy.Stop("interrupted", "interrupted; 'ralph resume' continues")
-        self._settler.take_edits()
+        if (stop := self._orders.stop()) is not None:
+            return stop
+        self._settler.file.take_edits()
+        self._take_settings()
         self._allow_for_edits()
         task = self._pickable()
         if task is None:
             return summary.why_nothing_is_left(self._settler.prd, only=self._options.only, stuck=self._stuck)
+        if (stop := self._orders.pause()) is not None:
+            return stop
         limits = self._project.config.limits
         if (stop := policy.limit_reached(limits, self._tally, max_iterations=self._max_iterations)) is not None:
             return stop
         if (stop := self._expect(task)) is not None:
             return stop
         return task
+
+    def _take_settings(self) -> None:
+        """Go on with the configuration as a person edited it; with the last good one where that cannot be."""
+        try:
+            config = self._settings.edited()
+            if config is None or config == self._project.config:
+                return
+            project = replace(self._project, config=config)
+            crew = Crew(config, project.environment)
+            preflight.require_something_to_verify(project, self._settler.prd, trust_agent=self._options.trust_agent)
+            preflight.require_agents(project, crew, self._settler.prd, self._notice)
+            gates_before = self._gatekeeper.steps
+            self._equip(project, crew)
+        except RalphError as error:
+            self._notice("warning", f"{error}; going on with the configuration as it was")
+            return
+        self._settler.use(project)
+        self._notice("info", "the configuration was edited: going on with it")
+        needed = iterations_allowed(project, self._settler.prd, self._options, self._reopen)
+        self._max_iterations = config.limits.max_iterations or self._tally.iterations + needed
+        if self._gatekeeper.steps != gates_before:
+            self._base = self._gates_on_base()
 
     def _expect(self, task: Task) -> policy.Stop | None:
         """An agent that was limited in an earlier run may be so still."""
@@ -196,10 +253,10 @@ class Manager:
 
     def _allow_for_edits(self) -> None:
         """What a person added, or set back to pending, has its attempts too, unless the limit is a configured one."""
-        if self._settler.edited and self._project.config.limits.max_iterations is None:
+        if self._settler.file.edited and self._project.config.limits.max_iterations is None:
             needed = iterations_allowed(self._project, self._settler.prd, self._options, self._reopen)
             self._max_iterations = max(self._max_iterations, self._tally.iterations + needed)
-        self._settler.edited = False
+        self._settler.file.edited = False
 
     def _pickable(self) -> Task | None:
         """The next task; first the one whose unfinished work stands in the tree."""
@@ -234,6 +291,7 @@ class Manager:
             at=at,
             opening=opening,
             base=self._base,
+            clean=self._redactor.clean,
         )
         self._settler.open(opened, now.prd, opening, guarded)
         self._report(self._opened_event(this))
@@ -258,6 +316,8 @@ class Manager:
         judged = record.judged(
             opened.record, outcome, base=self._base, at=self._clock.iso(), clean=self._redactor.clean
         )
+        judged = record.with_judging(judged, *self._judging.take())
+        judged = self._orders.judged(judged)
         response = self._patience.look_at(judged, opened.executor)
         if response is not None and response.remedy == "give-up-task":
             judged = record.given_up(judged, response.reason)
@@ -271,8 +331,8 @@ class Manager:
         self._tally = policy.RunTally(
             iterations=self._tally.iterations + 1,
             elapsed=self._clock.monotonic() - self._started,
-            cost_usd=self._tally.cost_usd + (final.cost_usd or 0.0),
-            tokens=self._tally.tokens + final.usage.total,
+            cost_usd=self._tally.cost_usd + final.spent_usd,
+            tokens=self._tally.tokens + final.spent_tokens,
         )
         completes = settlement.trigger == "complete"
         if completes:
@@ -291,9 +351,11 @@ class Manager:
             self._max_iterations += 1  # an iteration that does not count takes none away
         if response.remedy != "stop":
             return None
-        return policy.Stop("rate-limited" if response.until else "error", response.reason)
+        return policy.Stop("rate-limited" if response.limited else "error", response.reason)
 
     def _finish(self, stop: policy.Stop) -> events.RunEnded:
+        if stop.stop_reason == "cancelled":
+            self._landing.put_away_work_of_others("")
         self._settler.finish()
         ended = summary.run_ended(
             stop,
@@ -349,11 +411,11 @@ class Manager:
         results = ResultCache()
         return Tools(
             agent=opened.agent,
-            priced=lambda result: self._crew.priced(result, opened.executor),
+            priced=lambda result: self._crew.completed(result, opened.executor),
             workspace=self._workspace,
             who=self._ready.who,
             hooks=self._hooks,
-            run_gates=lambda tree: self._gatekeeper.run_gates(excused=self._base.red, tree=tree, cache=results),
+            run_gates=lambda tree: self._gatekeeper.run_for(opened.assignment, tree, results),
             results=results,
             check_environment=self._project.environment,
             ask=self._model.ask,
@@ -381,6 +443,7 @@ class Manager:
             max_attempts=self._assigner.max_attempts(this.task, this.stage),
             completed_tasks=sum(other.status == "completed" for other in prd.tasks),
             total_tasks=len(prd.tasks),
+            agent=this.member.agent.name,
         )
 
     def _notice(self, level: str, text: str) -> None:

@@ -5,10 +5,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """`only` are the ids of the tasks to work on, all where empty."""
+    """`only` are the ids of the tasks to work on, all where empty; `reopen`, where given, the only blocked ones that
+    `retry_blocked` tries again.
+    """
 
     command: str = "run"
     only: tuple[str, ...] = ()
     retry_blocked: bool = True
     strict: bool = False
     trust_agent: bool = False
+    reopen: frozenset[str] | None = None

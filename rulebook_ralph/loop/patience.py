@@ -1,11 +1,9 @@
 """What a run does about agents that fail: it waits, backs off, goes on with another one, or gives up; all bounded."""
 
-import select
 from collections.abc import Callable
 from datetime import datetime
 from threading import Event
 
-from rulebook_ralph.cancellation import Cancellation
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.core import events, faults
 from rulebook_ralph.core.evidence import AgentFault, Iteration
@@ -17,12 +15,12 @@ from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.rules.attempt import AgentEnd
 
 _TICK = 1.0
-_ORDERS = ("interrupted", "max-wall-time")
+_ORDERS = ("interrupted", "cancelled", "max-wall-time")
 """Ends that Ralph itself brought about, whatever the agent was struggling with."""
 
 
 class Patience:
-    """For one run: how often agents failed in a row, and what there is to wait for."""
+    """For one run: how often agents failed in a row, and what there is to wait for, until `cancelled` is set."""
 
     def __init__(
         self,
@@ -92,6 +90,8 @@ class Patience:
             return Stop("max-wall-time", f"the run's time limit comes before the agent can go on: {pending.reason}")
         begins = True
         while (left := (pending.until - self._clock.now()).total_seconds()) > 0:
+            if self._cancelled.is_set():
+                return None
             self._report(events.Waiting(pending.reason, pending.until, left, begins))
             begins = False
             if _ordered(self._cancelled, min(_TICK, left)):
@@ -111,15 +111,8 @@ class Patience:
 
 
 def _ordered(order: Event, seconds: float) -> bool:
-    """Whether the order to end has come, at the latest after so many seconds. This is the thread in which a signal
-    gives it, so it must not hold the lock of an event meanwhile (cancellation.py).
-    """
-    if not isinstance(order, Cancellation):
-        return order.wait(seconds)
-    poll = select.poll()
-    poll.register(order, select.POLLIN)
-    poll.poll(seconds * 1000)
-    return order.is_set()
+    """Whether the order to end has come, at the latest after so many seconds."""
+    return order.wait(seconds)
 
 
 def _clock_time(moment: datetime) -> str:

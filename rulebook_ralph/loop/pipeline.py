@@ -53,6 +53,7 @@ def judge(evidence: Evidence, hooks: Sequence[CompletionHook], *, report: Report
         answer = judging.ask(hook)
         if answer.action in ("continue", "stop"):  # no hook can complete
             verdict = judging.with_facts(answer, hook)
+            judging.tell_denials()
             break
     return judging.concluded(verdict)
 
@@ -91,6 +92,14 @@ class _Judging:
         parts = [verdict.feedback, *self.evidence.told(), *_denials(self.evidence), *claims]
         feedback = "\n\n".join(part for part in parts if part)
         return msgspec.structs.replace(verdict, hook=hook.name, feedback=feedback)
+
+    def tell_denials(self) -> None:
+        """A person must know what the agent was refused, for only a person can allow it."""
+        result = self.evidence.result
+        if result.permission_denials and result.allowed_by:
+            self._note(
+                "warning", f"the agent was refused: {some(result.permission_denials)}; to allow it: {result.allowed_by}"
+            )
 
     def concluded(self, verdict: Verdict) -> Judgement:
         """The judgement, with the gates run where they are due."""
@@ -168,5 +177,5 @@ def _denials(evidence: Evidence) -> list[str]:
     denied = evidence.result.permission_denials
     if not denied:
         return []
-    where = "permissions of this agent in tools.executors of .rulebook-ralph/config.yaml"
+    where = evidence.result.allowed_by or "permissions of this agent in tools.executors of .rulebook-ralph/config.yaml"
     return [f"You were not allowed to use: {some(denied)}. Do without it; a person can allow it ({where})."]

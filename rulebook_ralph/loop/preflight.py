@@ -10,10 +10,12 @@ from rulebook_ralph.core import requirements
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.identifiers import problem_with_id
 from rulebook_ralph.core.model import STATE_FOLDER, Prd
-from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.loop.able_agents import AbleAgents
 from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.loop.rules.stop_criteria import unsatisfiable
+from rulebook_ralph.state import disk
 from rulebook_ralph.workspace import commits
 
 
@@ -45,7 +47,7 @@ def require_something_to_verify(project: Project, prd: Prd, *, trust_agent: bool
 
 
 def require_agents(project: Project, crew: Crew, prd: Prd, notice: Callable[[str, str], None]) -> None:
-    """Raises RalphError (exit 5) where an agent that an open task may need, or its fallback, cannot be started."""
+    """Raises RalphError (exit 5) where an agent that an open task may need cannot be started, nor any fallback."""
     config = project.config
     open_tasks = [task for task in prd.tasks if task.status != "completed"]
     needed = {
@@ -55,16 +57,9 @@ def require_agents(project: Project, crew: Crew, prd: Prd, notice: Callable[[str
     }
     if config.judge.executor not in ("", ANTHROPIC):
         crew.member(config.judge.executor)
+    able = AbleAgents(config, crew, notice)
     for executor in needed or {config.defaults.executor: None}:
-        probe = crew.member(executor).agent.probe()
-        if fallback := crew.fallback_of(executor):
-            crew.member(fallback)  # one that cannot be made is better known before it is needed
-        if not probe.installed and crew.fallback_of(executor):
-            other = crew.substitute(executor, until=None)
-            notice("warning", f"{probe.problem}; going on with {other}")
-            probe = crew.member(other).agent.probe()
-        if not probe.installed:
-            raise RalphError(probe.problem, exit_code=ExitCode.AGENT)
+        able.require(executor)
 
 
 def look_at_criteria(prd: Prd, *, strict: bool, notice: Callable[[str, str], None]) -> None:
@@ -83,6 +78,15 @@ def require_writable(project: Project) -> None:
     """Raises RalphError where the state folder or the git folder cannot be written."""
     folder, repository = project.folder, project.repository
     state = (folder.path, folder.prd, folder.history, folder.progress)
+    for path in state:
+        if path.is_symlink():
+            raise RalphError(f"{path} is a symbolic link; Ralph keeps its state in plain files: replace it by the file")
+    if folder.progress.is_file() and folder.progress.stat().st_size > disk.LARGEST:
+        raise RalphError(
+            f"{folder.progress} is larger than {disk.LARGEST // 2**20} MB; move it away, Ralph begins a new one"
+        )
+    if folder.progress.exists() and not folder.progress.is_file():
+        raise RalphError(f"{folder.progress} is no regular file; remove it, Ralph begins a new one")
     shared = (repository.common_folder / name for name in ("objects", "refs", "refs/heads"))
     for path in (*state, repository.git_folder, *shared, project.root):
         if path.exists() and not os.access(path, os.W_OK):

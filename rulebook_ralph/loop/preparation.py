@@ -7,7 +7,7 @@ from rulebook_ralph.clock import Clock
 from rulebook_ralph.core import requirements, selection
 from rulebook_ralph.core.model import Prd
 from rulebook_ralph.core.redaction import Redactor
-from rulebook_ralph.loop import leftovers, preflight, recovery
+from rulebook_ralph.loop import leftovers, prd_file, preflight, recovery
 from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.landing import Landing
 from rulebook_ralph.loop.options import RunOptions
@@ -21,12 +21,16 @@ from rulebook_ralph.workspace.snapshot import Workspace
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A run that may begin. `reopen` are blocked tasks that are tried once more."""
+    """A run that may begin. `reopen` are blocked tasks that are tried once more; `cost_usd` and `tokens` are what the
+    iterations took that a dead run left open, which count in this run's budget.
+    """
 
     ready: Ready
     settler: Settler
     reopen: frozenset[str]
     max_iterations: int
+    cost_usd: float = 0.0
+    tokens: int = 0
 
 
 def prepare(
@@ -42,11 +46,12 @@ def prepare(
 ) -> Prepared:
     """Raises RalphError for whatever would stop the run; until the recovery of a dead run nothing is changed."""
     prd, data = load_prd(project.folder)
+    prd = prd_file.reunited(project, prd, notice)
     preflight.require_writable(project)
     preflight.require_something_to_verify(project, prd, trust_agent=options.trust_agent)
     ready = preflight.require_committer(project)
-    if after_death:
-        disk.remove_temporaries(project.folder.path, project.folder.history)
+    leftovers.remove_locks(project, prd.work_branch, after_death=after_death)
+    disk.remove_temporaries(project.folder.path, project.folder.history)
     preflight.require_usable_name(project, prd)
     preflight.require_same_state(project, prd, data)
     preflight.require_known_tasks(prd, options.only)
@@ -54,10 +59,11 @@ def prepare(
     preflight.look_at_criteria(prd, strict=options.strict, notice=notice)
     landing = Landing(project, workspace, ready, name=prd.project, clock=clock, notice=notice)
     settler = Settler(project, landing, prd, data, clock=clock, notice=notice)
-    left = recovery.Recovery(project, workspace, settler, ready.who, clock, notice, redactor).recover()
+    left = recovery.Recovery(project, workspace, settler, crew, ready.who, clock, notice, redactor).recover()
     if left or after_death:
         landing.reset_user_index()
-        leftovers.clear(project)
+        leftovers.clear_folders(project)
+    leftovers.clear(project)
     preflight.require_nothing_unfinished(project)
     landing.kept = recovery.kept_work(project, workspace)
     if landing.kept is None:
@@ -67,10 +73,19 @@ def prepare(
     blocked = (
         task.id
         for task in settler.prd.tasks
-        if task.status == "blocked" and not requirements.has_spent_all(project.config.limits, task)
+        if task.status == "blocked"
+        and (options.reopen is None or task.id in options.reopen)
+        and not requirements.has_spent_all(project.config.limits, task)
     )
     reopen = frozenset(blocked) if options.retry_blocked else frozenset[str]()
-    return Prepared(ready, settler, reopen, iterations_allowed(project, settler.prd, options, reopen))
+    return Prepared(
+        ready,
+        settler,
+        reopen,
+        iterations_allowed(project, settler.prd, options, reopen),
+        cost_usd=sum(record.spent_usd for record in left),
+        tokens=sum(record.spent_tokens for record in left),
+    )
 
 
 def iterations_allowed(project: Project, prd: Prd, options: RunOptions, reopen: Collection[str]) -> int:

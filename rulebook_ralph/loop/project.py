@@ -1,7 +1,7 @@
 """A project as a run needs it: root, repository, state folder, configuration, environment."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rulebook_ralph.core.model import Prd, Task
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.state import codec, store
+from rulebook_ralph.state import codec, store, trust_record
 from rulebook_ralph.state.store import StateFolder
 from rulebook_ralph.workspace.commits import saved_state, state_references
 from rulebook_ralph.workspace.repository import (
@@ -23,13 +23,25 @@ from rulebook_ralph.workspace.repository import (
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """Everything that is fixed for a command. `environment` is the one that agents and gates get."""
+    """Everything that is fixed for a command. `environment` is the one that agents and gates get, `settings_files` are
+    those that the configuration comes from, whether they are there or not, and `reread` makes one of them again;
+    `origins` says where each of its leaves was set.
+    """
 
     root: Path
     folder: StateFolder
     repository: Repository
     config: Config
     environment: Mapping[str, str]
+    settings_files: tuple[Path, ...] = ()
+    reread: Callable[[], Config] | None = None
+    origins: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def trust_file(self) -> Path:
+        """Where it is recorded, outside the repository, which of its commands a person agreed to."""
+        folder = trust_record.trust_folder(self.environment, Path(self.environment.get("HOME") or "/"))
+        return trust_record.record_file(folder, self.repository.common_folder)
 
     @property
     def name(self) -> str:

@@ -1,13 +1,14 @@
 """The record of an iteration through its phases: executing, judged, settled. Pure functions on values."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from rulebook_ralph.core.evidence import CheckResult, Iteration, Verdict, feedback_excerpt
+from rulebook_ralph.core.evidence import CheckResult, Iteration, Usage, Verdict, feedback_excerpt
 from rulebook_ralph.core.model import Stage, Task
 from rulebook_ralph.core.policy import Settlement
+from rulebook_ralph.core.redaction import cleaned
 from rulebook_ralph.loop.brief import Brief
 from rulebook_ralph.loop.gatekeeper import Base
 from rulebook_ralph.loop.iteration import Outcome
@@ -28,6 +29,7 @@ def opened(
     at: str,
     opening: Opening,
     base: Base,
+    clean: Callable[[str], str],
 ) -> Iteration:
     """The record before the agent starts: what it is given, and what its work is measured against."""
     return Iteration(
@@ -43,7 +45,7 @@ def opened(
         tasks_attempted=(task.id,),
         red_on_base=tuple(sorted(base.red)),
         tests_on_base=dict(base.tests),
-        prompt=text.moving,
+        prompt=clean(text.moving),
         prompt_digest="sha256:" + hashlib.sha256(text.stable.encode("utf-8", "replace")).hexdigest(),
     )
 
@@ -59,12 +61,12 @@ def judged(record: Iteration, outcome: Outcome, *, base: Base, at: str, clean: C
         phase="judged",
         timestamp=at,
         ended_at=at,
-        verdict=replace(outcome.verdict, feedback=""),
+        verdict=cleaned(replace(outcome.verdict, feedback=""), clean),
         stop_reason=outcome.verdict.stop_reason,
-        feedback=_with_findings(record, outcome)[:_MAX_TEXT],
+        feedback=clean(_with_findings(record, outcome))[:_MAX_TEXT],
         quality_metrics=_quality(outcome.checks),
-        checks=outcome.checks,
-        log=outcome.log,
+        checks=cleaned(outcome.checks, clean),
+        log=cleaned((*outcome.log, *_of_gates(outcome.checks)), clean),
         red_on_base=tuple(sorted(base.red)),
         tests_on_base=dict(base.tests),
         files_changed=tuple(clean(change.path) for change in outcome.changes[:MAX_FILES]),
@@ -80,8 +82,14 @@ def judged(record: Iteration, outcome: Outcome, *, base: Base, at: str, clean: C
         snapshot=outcome.snapshot,
         tree=outcome.tree,
         commit=outcome.commit,
+        completion_summary=cleaned(outcome.summary, clean),
         output=result.output,
     )
+
+
+def with_judging(judged: Iteration, usage: Usage, cost_usd: float | None) -> Iteration:
+    """The record with what the model took that judged the work: it counts in every sum and budget."""
+    return replace(judged, judge_usage=usage, judge_cost_usd=cost_usd)
 
 
 def given_up(judged: Iteration, reason: str) -> Iteration:
@@ -115,8 +123,17 @@ def _with_findings(record: Iteration, outcome: Outcome) -> str:
     return f"{feedback}\n\n{found}" if feedback else found
 
 
+def _of_gates(checks: tuple[CheckResult, ...]) -> Iterator[str]:
+    """What a person should know of the gates although it decided nothing."""
+    for check in checks:
+        if check.method == "gate" and check.flaky:
+            yield f"the gate {check.step} is flaky: {check.reason}"
+        elif check.method == "gate" and check.failed and not check.required:
+            yield f"the gate {check.step} failed and is not required: {check.reason}"
+
+
 def _quality(checks: tuple[CheckResult, ...]) -> dict[str, bool]:
     """Per kind of gate whether all that ran passed."""
-    gates = [check for check in checks if check.method == "gate"]
+    gates = [check for check in checks if check.method == "gate" and not check.skipped]
     kinds = sorted({check.kind for check in gates})
     return {kind: all(check.passed for check in gates if check.kind == kind) for kind in kinds}

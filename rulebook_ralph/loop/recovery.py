@@ -1,23 +1,29 @@
 """What a dead run left is brought to its end: every iteration that is not settled (DESIGN.md, The order of writing).
 
-`executing`: the attempt is interrupted and not counted; its partial work is saved and stays in the tree. `judged`: it
-is settled as it was judged, skipping what was done already.
+`executing`: the attempt is interrupted and not counted; its partial work is saved and stays in the tree, and what its
+agent's raw output tells (tokens, cost, session, its last words) is taken over. `judged`: it is settled as it was
+judged, skipping what was done already.
 """
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 
 from msgspec.structs import replace
 
 from rulebook_ralph.clock import Clock
+from rulebook_ralph.core import parser
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Iteration, Verdict
 from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.loop import leftovers
+from rulebook_ralph.loop import leftovers, restored
+from rulebook_ralph.loop.crew import Crew
+from rulebook_ralph.loop.iteration import redacted
 from rulebook_ralph.loop.landing import Kept, Notice
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.loop.settler import Settler
-from rulebook_ralph.state import disk, history
+from rulebook_ralph.state import disk, history, store
 from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
 
@@ -42,6 +48,7 @@ def restore_missing_state(project: Project, notice: Notice) -> None:
         files |= source
     if "prd.json" not in files:
         return
+    files.pop(store.BASE_NAME, None)
     for name, content in files.items():
         path = project.folder.path / name
         disk.make_folder(path.parent)
@@ -61,9 +68,9 @@ def distrust_state(project: Project, notice: Notice) -> None:
             if content is None or (path.exists() and path.read_bytes() == content):
                 continue
             if path.exists():
-                aside = leftovers.keep_aside(project, record.iteration_number, {name: path.read_bytes()}) / name
+                aside = leftovers.hold(project, record.iteration_number, name, path.read_bytes(), base=content)
                 told = f"{path} was changed since the dead run's agent started, and put back"
-                notice("warning", f"{told}; if the edit was yours, copy {aside} back")
+                notice("warning", f"{told} (the other version: {aside}); if it was yours: ralph accept")
             disk.replace_file(path, content)
         for outside, other in kept.guarded.restore_outside().items() if kept else ():
             aside = leftovers.keep_aside(project, record.iteration_number, {f"outside/{outside.lstrip('/')}": other})
@@ -78,21 +85,22 @@ class Recovery:
     project: Project
     workspace: Workspace
     settler: Settler
+    crew: Crew
     who: commits.Identity
     clock: Clock
     notice: Notice
     redactor: Redactor
 
-    def recover(self) -> bool:
-        """Settle every iteration that a dead run left open, oldest first; whether there was any."""
-        found = False
+    def recover(self) -> tuple[Iteration, ...]:
+        """Settle every iteration that a dead run left open, oldest first; the records as they were judged."""
+        found = []
         for record in history.unsettled(self.project.folder):
-            found = True
             saved = leftovers.load(self.project, record.iteration_number)
             if saved is None:
                 tips: tuple[str, ...] = ()
                 tree = self.project.repository.tree_of(record.base_commit)
-                opening = Opening(record.base_commit, tree, self.workspace.open().untracked, {})
+                now = self.workspace.open()
+                opening = Opening(record.base_commit, tree, now.untracked, now.ignore_files)
             else:
                 opening = saved.opening
                 if record.phase == "executing":
@@ -100,9 +108,11 @@ class Recovery:
                 tips = self._restore_git(saved, record.iteration_number) if record.phase == "executing" else ()
             if record.phase == "executing":
                 record = self.settler.with_past(self._interrupted(record, opening, tips))  # noqa: PLW2901 - the same iteration, one phase on
+                self.settler.landing.make_durable(record, opening)
                 history.update(self.project.folder, record)
             self._settle(record, opening)
-        return found
+            found.append(record)
+        return tuple(found)
 
     def _require_same_branch(self, saved: leftovers.Leftovers) -> None:
         """Raises RalphError where another branch is checked out than when the run died: its tree is another."""
@@ -132,8 +142,20 @@ class Recovery:
         """Carry out the verdict. A tree that somebody changed since is not rolled back: the work is in its snapshot."""
         self.workspace.open(judged.tree)
         standing = self.workspace.capture(opening)
-        moved = judged.tree is not None and bool(self.workspace.changes(standing, judged.tree))
+        tree = judged.tree
+        moved = tree is not None and not self._is_on_the_way(standing, tree, opening.tree)
         self.settler.resettle(judged, opening, keep_tree=moved)
+
+    def _is_on_the_way(self, standing: str, tree: str, base: str) -> bool:
+        """Whether a rollback of `tree` to `base` was begun at the most: every path is as in one of them, or removed and
+        not yet whole again.
+        """
+        workspace, repository = self.workspace, self.project.repository
+        changed = {change.path: change.kind for change in workspace.changes(tree, standing)}
+        others = [change.path for change in workspace.changes(base, standing) if change.path in changed]
+        return all(
+            changed[path] == "D" or _begins(self.project.root / path, repository.file_of(base, path)) for path in others
+        )
 
     def _interrupted(self, record: Iteration, opening: Opening, tips: tuple[str, ...]) -> Iteration:
         """The record of an attempt that was cut short, with its partial work and raw output saved."""
@@ -152,7 +174,7 @@ class Recovery:
         )
         at = self.clock.iso()
         return replace(
-            record,
+            self._with_output(record),
             phase="judged",
             timestamp=at,
             ended_at=at,
@@ -165,8 +187,39 @@ class Recovery:
             files_changed=tuple(change.path for change in self.workspace.changes(opening.tree, tree)),
         )
 
+    def _with_output(self, record: Iteration) -> Iteration:
+        """The record with what the agent's raw output tells of the attempt: nothing of it may complete anything."""
+        output_file = leftovers.output_file(self.project, record.iteration_number)
+        result = self.crew.taken_over(record.agent, output_file, started=self._start_of(record))
+        result = redacted(result, self.redactor)
+        return replace(
+            record,
+            parsed=parser.parse(result),
+            tool_results=result.tool_results,
+            usage=result.usage,
+            cost_usd=result.cost_usd,
+            duration_ms=result.duration_ms,
+            agent_status=result.status,
+            fault=result.fault,
+            session_id=result.session_id,
+            output=result.output,
+        )
+
+    def _start_of(self, record: Iteration) -> datetime:
+        try:
+            return datetime.fromisoformat(record.started_at).astimezone(UTC)
+        except ValueError:  # a person garbled it
+            return self.clock.now()
+
 
 def kept_work(project: Project, workspace: Workspace) -> Kept | None:
+    """The unfinished work that `ralph restore` brought back, or that the last iteration left, and that still stands as
+    it was, or None.
+    """
+    return restored.kept(project, workspace) or work_of_last(project, workspace)
+
+
+def work_of_last(project: Project, workspace: Workspace) -> Kept | None:
     """The unfinished work that the last iteration left and that still stands as it was, or None."""
     numbers = history.numbers(project.folder)
     if not numbers:
@@ -192,6 +245,14 @@ def kept_work(project: Project, workspace: Workspace) -> Kept | None:
             f"are not committed: {some(new)}; commit them, or move them away"
         )
     return None
+
+
+def _begins(path: Path, content: bytes | None) -> bool:
+    """Whether a file has the beginning of that content: the rest was still to be written."""
+    try:
+        return content is not None and not path.is_symlink() and content.startswith(path.read_bytes())
+    except OSError:
+        return False
 
 
 def _is_between_stages(last: Iteration) -> bool:

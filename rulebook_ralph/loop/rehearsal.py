@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from rulebook_ralph.core import requirements, selection, settling
 from rulebook_ralph.core.model import Prd
 from rulebook_ralph.loop import brief, preflight, summary
+from rulebook_ralph.loop.codebase import Codebase
 from rulebook_ralph.loop.landing import RECENT_COMMITS
 from rulebook_ralph.loop.options import RunOptions
 from rulebook_ralph.loop.preparation import iterations_allowed
@@ -115,5 +116,6 @@ def _prompt(project: Project, prd: Prd, task_id: str, most: int) -> str:
             attempt=opened.attempts.get(stage, 0) + 1,
             max_attempts=requirements.max_attempts(config, task, stage),
             prompt_tokens=config.limits.prompt_tokens,
+            codebase=Codebase(project.repository).facts(project.repository.head()),
         )
     ).prompt

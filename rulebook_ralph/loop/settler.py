@@ -6,21 +6,26 @@ Each step of settling is recognised when it was done already, so that a crash an
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import groupby
 from threading import RLock
 
 from rulebook_ralph.clock import Clock
-from rulebook_ralph.core import edits, policy, repeats, requirements, settling
-from rulebook_ralph.core.edits import Edit
+from rulebook_ralph.core import edits, merging, policy, repeats, requirements, settling
+from rulebook_ralph.core.edits import Sent
+from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Iteration
+from rulebook_ralph.core.merging import differences
 from rulebook_ralph.core.model import Prd, Task
+from rulebook_ralph.core.taking import Put, Take
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import leftovers, record
 from rulebook_ralph.loop.gatekeeper import Base
 from rulebook_ralph.loop.landing import Landing, Notice
+from rulebook_ralph.loop.prd_file import PrdFile
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.loop.summary import reason_of
 from rulebook_ralph.loop.watch import Watch
-from rulebook_ralph.state import codec, disk, guard, history, progress, store
+from rulebook_ralph.state import codec, disk, editable, guard, history, progress, store
 from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace import guard as git_guard
 from rulebook_ralph.workspace.snapshot import Opening
@@ -46,24 +51,29 @@ class Settler:
         self._project = project
         self._clock = clock
         self._notice = notice
-        self._prd_bytes = prd_bytes
-        self._encoder = codec.PrdEncoder()
-        self._prd_seen: disk.Fingerprint | None = None
         self._progress: tuple[disk.Fingerprint | None, str] = (None, "")
         self._last: dict[str, Iteration] = {}
         self.landing = landing
         self.writing = RLock()
-        self.watch = Watch(project, fetch=landing.saved_content, notice=notice)
-        self.prd = prd
-        self.edited = False
+        self.watch = Watch(project, fetch=landing.saved_content, take=self._take_meanwhile, notice=notice)
+        self.file = PrdFile(project.folder, prd, prd_bytes, clock=clock, notice=notice)
         taken = history.numbers(project.folder)
         self._number = max([*taken[-1:], commits.highest_number(project.repository, prd.project)])
         if not landing.has_saved_state:
             landing.unsaved = {f"history/iteration-{number}.json" for number in taken}
 
     @property
+    def prd(self) -> Prd:
+        """The task list that the loop goes on with."""
+        return self.file.prd
+
+    @property
     def branch(self) -> str:
         return self.prd.work_branch
+
+    def use(self, project: Project) -> None:
+        """Go on with another configuration."""
+        self._project = self.landing.project = project
 
     # What an iteration is made of
 
@@ -104,28 +114,6 @@ class Settler:
             return None
         return self._last.get(task.id) or _read(self._project, task.settled_iteration)
 
-    # Between agents
-
-    def take_edits(self) -> None:
-        """Read prd.json again; what a person changed since it was written is taken over. Raises RalphError."""
-        seen = disk.fingerprint(self._project.folder.prd)
-        if seen is not None and seen == self._prd_seen:
-            return
-        data = store.read_prd_bytes(self._project.folder)
-        self._prd_seen = seen
-        if data == self._prd_bytes:
-            return
-        theirs = codec.decode_prd(data, name=str(self._project.folder.prd))
-        if (theirs.project, theirs.branch) != (self.prd.project, self.prd.branch):
-            name = "project" if theirs.project != self.prd.project else "branch"
-            raise RalphError(
-                f"{self._project.folder.prd}: $.{name} was changed while a run went on, so it ended; run 'ralph resume'"
-            )
-        self.prd = settling.with_edit(self.prd, theirs)
-        self._prd_bytes = data
-        self.edited = True
-        self._notice("info", "prd.json was edited: the changes are taken over")
-
     # Write order, step 1
 
     def open(self, opened: Iteration, prd: Prd, opening: Opening, git_files: git_guard.Guard) -> None:
@@ -134,24 +122,50 @@ class Settler:
         if not self.landing.has_saved_state:
             self.landing.save_state()
         name = f"history/iteration-{opened.iteration_number}.json"
-        data = self._encoder.encode(prd)
+        data = self.file.encoded(prd)
         state = {**guard.contents_at_top(folder), "prd.json": data, name: codec.encode_iteration(opened)}
         leftovers.save(self._project, opened.iteration_number, opening, git_files, state)
         history.create(folder, opened)
-        self._put_prd(prd, data)
+        self._put_prd(prd)
         self.landing.unsaved |= {"progress.txt", "config.yaml", name}
-        self.watch.begin(opened.iteration_number, prd=data)
+        self._begin_watch(opened.iteration_number)
 
     def restore_state(self) -> tuple[str, ...]:
         """Put back what was changed in the state folder while others ran; returns what the agent must be told."""
         with self.writing:
             return self.watch.put_back()
 
+    def _take_meanwhile(self, other: bytes) -> bytes | None:
+        """Of an edit that was made while others ran: take over what does no harm, whoever made it.
+
+        The rest is held, for it cannot be told from the agent's (DESIGN.md, Whose edit is it?): returns the list that
+        it is an edit of, None where there is no rest.
+        """
+        path = self._project.folder.prd
+        try:
+            theirs = codec.decode_prd(other, name=str(path))
+            base = self.file.base
+            free = merging.harmless(base, theirs)
+            together = self.file.with_edit(free)
+        except RalphError as error:
+            self._notice("warning", f"{error}; as it was written while the agent worked, it is put aside")
+            return codec.encode_prd(self.file.base)
+        taken = [name for name, _ in groupby(found.task_id or "the description" for found in differences(base, free))]
+        if taken:
+            self._put_while_watched(together)
+            self._notice("info", f"prd.json was edited while the agent worked; taken over: {some(taken)}")
+        held = [name for name, _ in groupby(found.task_id or "the list" for found in differences(free, theirs))]
+        if not held:
+            return None
+        told = f"held, for it could be the agent's: what prd.json says of {some(held)}"
+        self._notice("warning", f"{told}; if it was yours: ralph accept")
+        return codec.encode_prd(free)
+
     @contextmanager
     def watched(self) -> Iterator[None]:
         """While gates run on the base: what they change in the state folder is put back."""
         with self.writing:
-            self.watch.begin(0, prd=self._prd_bytes)
+            self._begin_watch(0)
         try:
             yield
         finally:
@@ -159,27 +173,45 @@ class Settler:
                 self.watch.put_back()
                 self.watch.end()
 
-    def apply(self, edit: Edit) -> str:
+    def apply(self, edit: Sent) -> str:
         """Carry out a person's edit that reached the run, at once; returns a line for them. Raises RalphError."""
         with self.writing:
             if self.watch.is_on:
                 self.watch.put_back_meanwhile()
             else:
-                self.take_edits()
+                self.file.take_edits()
+            if isinstance(edit, Put):
+                return self._put_file(edit)
+            if self.file.problem:
+                raise RalphError(f"{self.file.problem}; mend it first")
             applied = edits.apply(self.prd, edit, at=self._clock.iso())
-            data = self._encoder.encode(applied.prd)
-            self.watch.keep(data)
-            self._put_prd(applied.prd, data)
-            self.watch.take(data)
-            self.edited = True
-            self._notice("info", f"ralph task: {applied.answer}")
+            for word in ("project", "branch"):
+                if getattr(applied.prd, word) != getattr(self.prd, word):
+                    raise RalphError(f"$.{word} cannot change while a run goes on; end it first (ralph pause)")
+            self._put_while_watched(applied.prd)
+            self._notice("info", f"ralph {'accept' if isinstance(edit, Take) else 'task'}: {applied.answer}")
             return applied.answer
+
+    def _put_file(self, edit: Put) -> str:
+        """Write a file beside the task list; the loop reads the configuration again at the next boundary."""
+        folder, name = self._project.folder, edit.name
+        current = self.watch.content(name) if self.watch.is_on else editable.current(folder, name)
+        if not edits.is_to_be_put(edit, current):
+            return f"{name}: nothing changed"
+        self.watch.keep(name, edit.content)
+        editable.put(folder, name, edit.content)
+        self.watch.take(name, edit.content)
+        self.landing.unsaved.add(name)
+        answer = f"{name}: taken over, from the next iteration on"
+        self._notice("info", f"ralph accept: {answer}")
+        return answer
 
     # Write order, steps 2 and 3
 
     def settle(self, judged: Iteration, opening: Opening, *, time_left: float) -> tuple[Iteration, policy.Settlement]:
         """Write the verdict down, then carry it out; returns the settled record and what followed."""
         judged = self.with_past(judged)
+        self.landing.make_durable(judged, opening)
         history.update(self._project.folder, judged)
         return self._carry_out(judged, self._settlement(judged, time_left=time_left), opening)
 
@@ -236,9 +268,9 @@ class Settler:
         if settlement.trigger == "complete":
             settlement = self.landing.land(judged, self._task_of(judged), self.branch, settlement)
         self.landing.keep_or_roll_back(judged, settlement, opening)
-        self.take_edits()
+        self.file.take_edits()
         at = self._clock.iso()
-        self._write_prd(settling.settled(self.prd, judged, settlement, at=at))
+        self._put_prd(settling.settled(self.prd, judged, settlement, at=at))
         final = record.settled(judged, settlement)
         self._append_progress(final, settlement)
         history.update(self._project.folder, final)
@@ -251,22 +283,31 @@ class Settler:
         return final, settlement
 
     def finish(self) -> None:
-        """The end of a run: everything is committed and saved."""
+        """The end of a run: everything is written, committed and saved."""
+        self._put_prd(self.prd)
         self.landing.commit_state(self.branch, "ralph: state")
         self.landing.save_state()
 
     # Parts
 
-    def _write_prd(self, prd: Prd) -> None:
-        self._put_prd(prd, self._encoder.encode(prd))
-
-    def _put_prd(self, prd: Prd, data: bytes) -> None:
-        if data != self._prd_bytes:
-            disk.replace_file(self._project.folder.prd, data)
-            self._prd_bytes = data
-            self._prd_seen = disk.fingerprint(self._project.folder.prd)
+    def _put_prd(self, prd: Prd) -> None:
+        if self.file.put(prd):
             self.landing.unsaved.add("prd.json")
-        self.prd = prd
+        if self.file.problem:  # the saved state has the list, and what the person's began with
+            base = codec.encode_prd(self.file.base)
+            self.landing.held_back = {"prd.json": self.file.data, store.BASE_NAME: base}
+        elif self.landing.held_back:
+            self.landing.held_back = {store.BASE_NAME: b""}
+
+    def _put_while_watched(self, prd: Prd) -> None:
+        """Write the task list while others run, and remember that it was Ralph itself."""
+        self.watch.keep("prd.json", self.file.encoded(prd))
+        self._put_prd(prd)
+        self.watch.take("prd.json", self.file.data)
+        self.file.edited = True
+
+    def _begin_watch(self, number: int) -> None:
+        self.watch.begin(number, prd=None if self.file.problem else self.file.data)
 
     def _append_progress(self, final: Iteration, settlement: policy.Settlement) -> None:
         text = self.progress_text()
@@ -274,14 +315,10 @@ class Settler:
             return
         addition = progress.closing(text) + progress.entry(
             final,
-            gates=[
-                f"{check.step} {'passed' if check.passed else 'failed'}"
-                for check in final.checks
-                if check.method == "gate"
-            ],
+            gates=[f"{check.step} {check.ending}" for check in final.checks if check.method == "gate"],
             reason="" if settlement.trigger == "complete" else reason_of(final, settlement),
-            learnings=final.parsed.learnings if final.parsed else (),
-            summary=final.parsed.summary if final.parsed and settlement.trigger == "complete" else "",
+            learnings=progress.unheard(text, final.parsed.learnings if final.parsed else ()),
+            summary=settling.words_of(final) if settlement.trigger == "complete" else "",
         )
         disk.append_file(self._project.folder.progress, addition.encode("utf-8", "replace"))
         self.landing.unsaved.add("progress.txt")
@@ -304,10 +341,7 @@ def read_progress(project: Project) -> str:
     """progress.txt; of one beyond reason, its end."""
     path = project.folder.progress
     try:
-        with path.open("rb") as file:
-            size = path.stat().st_size
-            file.seek(max(0, size - MAX_PROGRESS_BYTES))
-            return file.read().decode("utf-8", "replace")
+        return disk.read_file(path, largest=MAX_PROGRESS_BYTES, only_end=True).decode("utf-8", "replace")
     except FileNotFoundError:
         return ""
     except OSError as error:

@@ -71,7 +71,7 @@ def settled_event(record: Iteration, settlement: Settlement, prd: Prd, tally: Ru
         files_changed=len(record.files_changed),
         duration_ms=record.duration_ms,
         usage=record.usage,
-        cost_usd=record.cost_usd,
+        cost_usd=None if record.cost_usd is None and record.judge_cost_usd is None else record.spent_usd,
         run_cost_usd=tally.cost_usd,
         run_tokens=tally.tokens,
         completed_tasks=sum(task.status == "completed" for task in prd.tasks),
@@ -115,10 +115,7 @@ def run_ended(
         tokens=tally.tokens,
         duration_ms=round(duration * 1000),
         next_steps=(
-            *(
-                f"an edit made while an agent worked was put back; if it was yours, take it from {path}"
-                for path in held
-            ),
+            *_held_lines(held),
             *_next_steps(stop, prd, shown, completed=completed, branch=branch),
         ),
     )
@@ -168,6 +165,15 @@ def _line(task: Task, commit: str | None) -> events.TaskLine:
         commit=commit,
         reason=task.blocked_reason or "",
     )
+
+
+def _held_lines(held: Sequence[str]) -> tuple[str, ...]:
+    """What is to be said of edits that were put back, by the paths of their other versions."""
+    if not held:
+        return ()
+    if len(held) == 1:
+        return (f"an edit made while an agent worked is held: {held[0]}; if it was yours: ralph accept",)
+    return (f"{len(held)} edits made while an agent worked are held: {some(held)}; if they were yours: ralph accept",)
 
 
 def _next_steps(stop: Stop, prd: Prd, shown: list[Task], *, completed: int, branch: str) -> tuple[str, ...]:

@@ -93,6 +93,7 @@ class Verifier:
             started=lambda _: None,
             ended=self.gate_ended,
             to_the_end=True,
+            parallel=settings.parallel,
             tree=tree,
             cache=cache,
         )

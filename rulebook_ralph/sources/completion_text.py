@@ -15,7 +15,7 @@ _WIDTH = 100
 def as_yaml(task: Task) -> Json:
     """What a person wrote of a task, as the plain values of a YAML file; not how far the task is."""
     metadata = dict(task.metadata)
-    spec_id = metadata.pop(SPEC_ID) if isinstance(metadata.get(SPEC_ID), str) else ""
+    spec_id = metadata.pop(SPEC_ID) if metadata.get(SPEC_ID) and isinstance(metadata[SPEC_ID], str) else ""
     criteria = canonical(task.completion)
     completion: Json = {"outcome": task.outcome, "acceptance_criteria": list(task.acceptance_criteria)}
     completion |= {stage: _snake_keys(criteria[stage]) for stage in STAGES if stage in criteria}

@@ -48,7 +48,11 @@ ITERATION_KEYS = _names(Iteration)
 
 def decode_prd(data: bytes, *, name: str = PRD_NAME) -> Prd:
     """The PRD in a file's bytes, whole and checked. Raises RalphError with file, line and what is wrong."""
-    prd = _with_unknown_keys(decode_prd_quick(data, name=name), data)
+    quick = decode_prd_quick(data, name=name)
+    try:
+        prd = _with_unknown_keys(quick, data)
+    except UnicodeDecodeError:  # in what was skipped until now
+        prd = _prd_of(_decoded(data, Any, name), data, name)
     if faults := problems_of(prd):
         raise _refusal(name, data, faults[0], more=len(faults) - 1)
     return _in_one_form(prd)

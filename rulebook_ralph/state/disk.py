@@ -30,6 +30,9 @@ def fingerprint_of(status: os.stat_result) -> Fingerprint | None:
     return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
+LARGEST = 256 * 1024 * 1024
+"""Bytes of a state file that are read into the memory."""
+
 _TEMPORARY = re.compile(r"\..+\.[0-9]+\.tmp")
 
 
@@ -84,6 +87,27 @@ def remove_temporaries(*folders: Path) -> None:
                 path.unlink()
 
 
+def read_file(path: Path, *, largest: int = LARGEST, only_end: bool = False) -> bytes:
+    """The content of a plain file of at most `largest` bytes. Raises OSError, also for what would never end: a pipe, a
+    device; its `strerror` follows "cannot be read: ". With `only_end` a larger file gives its last bytes.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        if only_end:
+            os.lseek(descriptor, max(0, status.st_size - largest), os.SEEK_SET)
+        elif status.st_size > largest:
+            raise OSError(errno.EFBIG, f"it is larger than {largest // 2**20} MB")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(largest)
+    finally:
+        os.close(descriptor)
+
+
 def make_folder(path: Path) -> None:
     """Create a folder and those above it. Raises RalphError."""
     try:
@@ -120,7 +144,26 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _explained(path: Path, error: OSError) -> RalphError:
+_SURROUNDINGS = {
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM),
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE),
+}
+
+
+def explained(error: OSError, *, of: Path) -> RalphError | None:
+    """A failed call of a run as a line for the person; None where the fault is not in the surroundings. `of` is named
+    where the call was not about a file.
+    """
+    if error.errno not in _SURROUNDINGS:
+        return None
+    path = error.filename2 or error.filename or of
+    place = path if isinstance(path, Path) else Path(os.fsdecode(path)) if isinstance(path, (str, bytes)) else of
+    return _explained(place, error, "; then: ralph resume")
+
+
+def _explained(path: Path, error: OSError, then: str = "") -> RalphError:
+    if error.errno == errno.ELOOP:
+        return RalphError(f"{path} is a symbolic link; Ralph keeps its state in plain files: replace it by the file")
     code = ExitCode.INVALID if isinstance(error, PermissionError) or error.errno == errno.EROFS else ExitCode.UNEXPECTED
-    problem = f"cannot write {path}: {error.strerror or error}; make it writable or free some space"
+    problem = f"cannot write {path}: {error.strerror or error}; make it writable or free some space{then}"
     return RalphError(problem, exit_code=code)

@@ -21,10 +21,13 @@ _HISTORY = "history/"
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A state file that was put back: its name in the folder, and what stood there instead (None: it was deleted)."""
+    """A state file that was put back: its name in the folder, what stood there instead (None: it was deleted), and what
+    stands there again (None: nothing).
+    """
 
     name: str
     other: bytes | None
+    content: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +50,10 @@ class StateGuard:
         put_back = [self._put_back(name, fetch) for name in changed]
         return (*filter(None, put_back), *map(self._put_away, strangers))
 
-    def with_prd(self, content: bytes) -> "StateGuard":
-        """The same with a task list that Ralph itself has just written, while the agent could write as well: what
-        stands there is known by its content alone.
+    def with_file(self, name: str, content: bytes) -> "StateGuard":
+        """The same with a file that Ralph itself has just written, while the agent could write as well: what stands
+        there is known by its content alone.
         """
-        name = self.folder.prd.name
         return replace(self, contents=self.contents | {name: content}, fingerprints=self.fingerprints | {name: None})
 
     def _put_back(self, name: str, fetch: Callable[[str], bytes | None]) -> Restored | None:
@@ -61,11 +63,11 @@ class StateGuard:
         if content is None or content == other:
             return None
         _put(path, content)
-        return Restored(name, other)
+        return Restored(name, other, content)
 
     def _put_away(self, name: str) -> Restored:
         path = self.folder.path / name
-        stranger = Restored(name, _content(path))
+        stranger = Restored(name, _content(path), None)
         _remove(path)
         return stranger
 
@@ -109,7 +111,7 @@ def _content(path: Path) -> bytes | None:
     if path.is_symlink() or not path.is_file():
         return None
     with suppress(OSError):
-        return path.read_bytes()
+        return disk.read_file(path)
     return None
 
 

@@ -1,8 +1,8 @@
 """`history/iteration-N.json`: one file for each pass, and the commit point of the redo log (DESIGN.md)."""
 
+import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.errors import RalphError
@@ -12,12 +12,13 @@ from rulebook_ralph.state.store import StateFolder
 _NAME = re.compile(r"iteration-([1-9][0-9]{0,8})\.json")
 _PHASE = re.compile(rb'"phase": ?"([a-z]+)"')
 _HEAD_BYTES = 512
+_OBJECT_ID = re.compile(r"[0-9a-f]{7,64}")
 
 
 def numbers(folder: StateFolder) -> list[int]:
     """The numbers of all iteration files, ascending."""
     try:
-        found = (_NAME.fullmatch(path.name) for path in folder.history.iterdir())
+        found = map(_NAME.fullmatch, os.listdir(folder.history))  # noqa: PTH208 - there may be thousands
         return sorted(int(match.group(1)) for match in found if match)
     except FileNotFoundError:
         return []
@@ -27,9 +28,10 @@ def read(folder: StateFolder, number: int) -> Iteration:
     """One iteration. Raises RalphError where it is missing or malformed."""
     path = folder.iteration(number)
     try:
-        data = path.read_bytes()
+        data = disk.read_file(path)
     except FileNotFoundError:
-        raise RalphError(f"there is no iteration {number}; 'ralph history' lists those there are") from None
+        was = "was pruned" if number < max(numbers(folder)[-1:], default=0) else "is not there"
+        raise RalphError(f"iteration {number} {was}; 'ralph history' lists those there are") from None
     except OSError as error:
         raise RalphError(f"cannot read {path}: {error.strerror}") from error
     return codec.decode_iteration(data, name=str(path))
@@ -49,15 +51,30 @@ def update(folder: StateFolder, iteration: Iteration) -> None:
 
 def unsettled(folder: StateFolder) -> Iterator[Iteration]:
     """Every iteration a dead run left before its phase `settled`, oldest first."""
+    history = str(folder.history)
     for number in numbers(folder):
-        if _phase(folder.iteration(number)) != b"settled" and (record := read(folder, number)).phase != "settled":
+        path = f"{history}/iteration-{number}.json"
+        if _phase(path) != b"settled" and (record := read(folder, number)).phase != "settled":
+            _require_object_ids(record, path)
             yield record
 
 
-def _phase(path: Path) -> bytes | None:
+def _require_object_ids(record: Iteration, path: str) -> None:
+    """Raises RalphError where what is to be finished names no objects of git: these words become arguments of git's."""
+    for name in ("base_commit", "tree", "commit", "snapshot"):
+        if (value := getattr(record, name)) and not _OBJECT_ID.fullmatch(value):
+            told = f"$.{name.replace('_c', 'C')} is no object id of git"
+            raise RalphError(f"{path}: {told}; restore the file from git, or remove it")
+
+
+def _phase(path: str) -> bytes | None:
+    """The phase, of one file among thousands: plain system calls."""
     try:
-        with path.open("rb") as file:
-            match = _PHASE.search(file.read(_HEAD_BYTES))
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            match = _PHASE.search(os.read(descriptor, _HEAD_BYTES))
+        finally:
+            os.close(descriptor)
     except OSError:
         return None
     return match.group(1) if match else None

@@ -1,49 +1,57 @@
-"""One run at a time on a project: a lock that the kernel releases when its holder dies."""
+"""One run at a time on a project: a lock that the kernel releases when its holder dies.
+
+What is written into the file only names the holder. What a dead one wrote stays until the next start, which then knows.
+"""
 
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
 from rulebook_ralph.errors import RalphError
+from rulebook_ralph.state.holder import Holder, here, is_alive, is_shared, is_stopped, lives, myself
 
+__all__ = ["RUNS", "Holder", "briefly", "held", "holder", "is_alive"]
 
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Who holds the lock: process id, since when (ISO time), and what it does."""
+RUNS = ("run", "resume", "run --watch", "resume --watch")
+"""The commands that run: what a holder of the lock is called that mends what a dead one left, and takes orders."""
 
-    pid: int
-    since: str
-    command: str
-
+WATCH = "watching"
+"""The file beside the lock that a watch (`--watch`) holds in the same way, also while none of its runs goes on."""
 
 _UNKNOWN = Holder(0, "", "")
 _LOOKS, _PAUSE = 500, 0.02
+_FEW_LOOKS = 25
+_MOST_BYTES = 4096
 
 
 @contextmanager
 def held(path: Path, *, since: str, command: str) -> Iterator[Holder | None]:
-    """Hold the project's lock; yields the last holder if it died. Raises RalphError naming one that lives."""
+    """Hold the project's lock; yields the last holder if it died. Raises RalphError naming one that lives.
+
+    Only a run mends what a dead one left: after any other command the lock still tells of the death.
+    """
     descriptor = _opened(path)
     try:
         _take(descriptor, path)
-        died = (_read(path) or _UNKNOWN) if os.fstat(descriptor).st_size > 0 else None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, msgspec.json.encode(Holder(os.getpid(), since, command)), 0)
+        written = os.pread(descriptor, _MOST_BYTES, 0)
+        died = (_decoded(written) or _UNKNOWN) if written else None
+        left = b"" if command in RUNS else written
         try:
+            _write(descriptor, path, msgspec.json.encode(myself(since=since, command=command)))
             yield died
         except RalphError:
-            if died is None:  # else the next start must still know
-                os.ftruncate(descriptor, 0)
+            if died is None or left:  # else the next start must still know
+                _write(descriptor, path, left)
             raise
-        os.ftruncate(descriptor, 0)
+        _write(descriptor, path, left)
     finally:
-        os.close(descriptor)
+        _released(descriptor)
 
 
 @contextmanager
@@ -54,40 +62,76 @@ def briefly(path: Path) -> Iterator[Holder | None]:
     """
     descriptor = _opened(path)
     try:
-        yield _living_holder(descriptor, path)
+        other = _living_holder(descriptor, path)
+        if other is not None:
+            yield other
+            return
+        _refuse_other_machine(descriptor, path)
+        try:
+            yield None
+        finally:
+            _unlocked(descriptor)
     finally:
         os.close(descriptor)
 
 
 def holder(path: Path) -> Holder | None:
-    """Who holds the lock now, or None."""
+    """Who holds the lock now, or None; with the id 0 where somebody does who is not named in it."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return _read(path)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        named = None
+        for _ in range(_FEW_LOOKS):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                named = _read(descriptor)
+                if named is not None and lives(named):
+                    return named
+                time.sleep(_PAUSE)
+            else:
+                return None
+        return named or _UNKNOWN
     finally:
         os.close(descriptor)
-    return None
 
 
 def _opened(path: Path) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
     except OSError as error:
         raise RalphError(f"cannot open the lock {path}: {error.strerror}; make the git folder writable") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise RalphError(f"cannot open the lock {path}: it is no regular file; remove it")
+    return descriptor
 
 
 def _take(descriptor: int, path: Path) -> None:
     """Take the lock, or raise RalphError."""
     other = _living_holder(descriptor, path)
     if other is not None:
-        who = f"process {other.pid} ('ralph {other.command}', since {other.since})"
-        raise RalphError(f"{who} is working on this project; wait for it or end it")
+        what = "wait for it or end it"
+        if is_stopped(other):
+            what = f"it was stopped: let it go on (kill -CONT {other.pid}) or end it"
+        raise RalphError(f"{other.told(here())} is working on this project; {what}")
+    _refuse_other_machine(descriptor, path)
+
+
+def _refuse_other_machine(descriptor: int, path: Path) -> None:
+    """Raises RalphError where another machine may be at work whose locks this one does not see; the lock was taken."""
+    last = _read(descriptor)
+    if last is None or not here().is_elsewhere(last) or not is_shared(path):
+        return
+    raise RalphError(
+        f"{last.told(here())} may be working on this project, whose disk is shared; "
+        f"end it there, and if that machine is gone: rm {path}"
+    )
 
 
 def _living_holder(descriptor: int, path: Path) -> Holder | None:
@@ -98,29 +142,51 @@ def _living_holder(descriptor: int, path: Path) -> Holder | None:
     for _ in range(_LOOKS):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            other = _read(path)
-            if other is not None and is_alive(other.pid):
+        except (BlockingIOError, PermissionError):
+            other = _read(descriptor)
+            if other is not None and lives(other):
                 return other
             time.sleep(_PAUSE)
+        except OSError as error:
+            raise RalphError(f"cannot lock {path}: {error.strerror}; its file system must know locks") from error
         else:
             return None
     raise RalphError(f"something holds the lock {path}, and its process is not named there; find it: fuser {path}")
 
 
-def is_alive(pid: int) -> bool:
-    """Whether a process of that id runs."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+def _released(descriptor: int) -> None:
+    _unlocked(descriptor)
+    os.close(descriptor)
 
 
-def _read(path: Path) -> Holder | None:
+def _unlocked(descriptor: int) -> None:
+    """Closing alone leaves the lock to a forked child."""
+    with suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def _write(descriptor: int, path: Path, data: bytes) -> None:
+    problem = "there is no room"
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Holder)
-    except (OSError, msgspec.MsgspecError):
+        os.ftruncate(descriptor, 0)
+        if os.pwrite(descriptor, data, 0) == len(data):
+            if data:  # that a run died must be known after a power cut too
+                os.fsync(descriptor)
+            return
+    except OSError as error:
+        problem = str(error.strerror)
+    raise RalphError(f"cannot write the lock {path}: {problem}; make room there")
+
+
+def _read(descriptor: int) -> Holder | None:
+    try:
+        return _decoded(os.pread(descriptor, _MOST_BYTES, 0))
+    except OSError:
+        return None
+
+
+def _decoded(data: bytes) -> Holder | None:
+    try:
+        return msgspec.json.decode(data, type=Holder)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None

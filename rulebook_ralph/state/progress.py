@@ -14,6 +14,7 @@ from pathlib import Path
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import STATE_FOLDER
 from rulebook_ralph.core.problem import Problem
+from rulebook_ralph.state import disk
 
 _START_WORDS = "## Iteration "
 _START = re.compile(rf"^{_START_WORDS}([0-9]{{1,12}}) · ", re.MULTILINE)
@@ -23,6 +24,8 @@ _UNDECODABLE = re.compile(
 _TORN_END = "## End of a torn entry\n"
 _INDENT = "    "
 MAX_TEXT = 4000
+LARGEST = 64 * 1024 * 1024
+"""Bytes of a progress.txt that are looked through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,22 @@ class Entry:
 
 
 _LEARNING = f"{_INDENT}learned: "
+_LEARNED = re.compile(rf"^{_LEARNING}(.*)$", re.MULTILINE)
+
+
+def unheard(text: str, learnings: Sequence[str]) -> list[str]:
+    """The learnings that no entry of the text tells yet, each once."""
+    known = {folded(found[1]) for found in _LEARNED.finditer(text)} if learnings else set()
+    fresh: dict[str, str] = {}
+    for learning in learnings:
+        if (key := folded(learning)) and key not in known:
+            fresh.setdefault(key, learning)
+    return list(fresh.values())
+
+
+def folded(learning: str) -> str:
+    """By which a learning is recognised: without case, spaces and what stands at its end."""
+    return _one_line(learning).casefold().rstrip(".!; ")
 
 
 def header(project: str, *, created_at: str, task_count: int) -> str:
@@ -107,7 +126,7 @@ def problems(root: Path) -> list[Problem]:
     """What is wrong with a project's progress.txt: a torn entry that is not closed, an entry that stands twice."""
     name = f"{STATE_FOLDER}/progress.txt"
     try:
-        text = (root / name).read_bytes().decode("utf-8", "surrogateescape")
+        text = disk.read_file(root / name, largest=LARGEST).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return []
     except OSError as error:

@@ -8,6 +8,8 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.state import codec, disk
 
 MAX_PRD_BYTES = 200 * 1024 * 1024
+BASE_NAME = "prd.base.json"
+"""In the saved state only: what a person's prd.json began with that could not be read; empty once it was merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ def read_prd_bytes(folder: StateFolder) -> bytes:
     try:
         if path.stat().st_size > MAX_PRD_BYTES:
             raise RalphError(f"{path} is larger than {MAX_PRD_BYTES // 2**20} MiB; split the task list")
-        return path.read_bytes()
+        return disk.read_file(path, largest=MAX_PRD_BYTES)
     except FileNotFoundError:
         raise RalphError(f"no task list at {path}; run 'ralph init' first") from None
     except OSError as error:

@@ -20,6 +20,7 @@ from rulebook_ralph.core.prd_rules import problems_of
 from rulebook_ralph.core.problem import LONGEST_MESSAGE, Fault, JsonPath, Problem, escaped, json_path
 from rulebook_ralph.core.refusal import explained
 from rulebook_ralph.errors import RalphError
+from rulebook_ralph.state import disk
 from rulebook_ralph.state.codec import NEWER, PRD_NAME, checked_document
 from rulebook_ralph.state.json_position import lines_of
 from rulebook_ralph.state.schema_check import faults_against
@@ -75,7 +76,7 @@ def _file_problems(file: Path, name: str, faults: Faults) -> tuple[Problem, ...]
     try:
         if not file.is_file():
             return (Problem(name, None, "", "is no regular file"),)
-        data = file.read_bytes()
+        data = disk.read_file(file)
         raw = checked_document(data, name)
     except OSError as error:
         return (Problem(name, None, "", f"cannot be read: {error.strerror or error}"),)

@@ -95,13 +95,16 @@ def save_snapshot(repository: Repository, who: Identity, snapshot: Snapshot, *, 
     """Save an attempt under its ref; returns the commit.
 
     Its tree is the attempt's and its first parent the base, so `git diff` and `git checkout` work on it as they are.
-    Its second parent holds `prompt.md` and `output.log`, and keeps the agent's own commits reachable.
+    Its second parent holds `prompt.md` and `output.log`, and keeps the agent's own commits reachable, but for those
+    whose messages tell a secret.
     """
 
     def lines() -> Iterator[bytes]:
         prompt = snapshot.prompt.encode("utf-8", "surrogateescape")
         yield from _commit_head(snapshot.reference, 1, who, seconds, b"prompt and output of an attempt")
         for tip in _commits_among(repository, snapshot.kept_tips):
+            if _tells_a_secret(repository, snapshot, tip):
+                continue
             yield f"merge {tip}\n".encode()
         yield b"M 100644 inline prompt.md\n" + _data(prompt)
         if snapshot.output_file.exists():
@@ -117,6 +120,12 @@ def save_snapshot(repository: Repository, who: Identity, snapshot: Snapshot, *, 
         yield f'M 040000 {snapshot.tree} ""\n'.encode()
 
     return _import(repository, lines(), mark=2)
+
+
+def _tells_a_secret(repository: Repository, snapshot: Snapshot, tip: str) -> bool:
+    """Whether a commit of the agent's own says one in its words; a ref would keep them for good."""
+    said = repository.git.raw("log", "--format=%an%n%ae%n%B", tip, "--not", snapshot.base, "--")
+    return b"".join(snapshot.clean([said])) != said
 
 
 def _commits_among(repository: Repository, names: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ _SETTINGS = (
     "core.safecrlf=false",
     "advice.addEmbeddedRepo=false",
     "gc.auto=0",
+    "core.fsync=committed",  # else a power cut leaves refs without their objects: a repository that nothing opens
 )
 OPTIONS = tuple(word for setting in _SETTINGS for word in ("-c", setting))
 
@@ -55,6 +56,8 @@ class Git:
 
         A `timeout` (seconds) is for what may ask a person; Python polls for it, which costs a millisecond each time.
         """
+        if any("\0" in argument for argument in arguments):
+            raise GitError(arguments[:1], -1, "a name holds a NUL character")
         environment = dict(self.environment)
         if index is not None:
             environment["GIT_INDEX_FILE"] = str(index)

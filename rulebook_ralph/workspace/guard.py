@@ -2,8 +2,9 @@
 
 Read and written as files, before any git command runs: an agent may have planted configuration by which git runs
 something. Covered: configuration, `info/`, hooks, HEAD, the index, refs and the stash, unfinished merges and rebases.
-Not covered: `refs/ralph` (Ralph's own), remote-tracking refs (a person may fetch meanwhile) and branches that are
-checked out in another work tree (somebody may commit there). What else is guarded, the caller names.
+Not covered: `refs/ralph` (Ralph's own), remote-tracking refs (a person may fetch meanwhile) and branches that are, at
+opening or now, checked out in a work tree that was there at opening (somebody may commit there); of work trees made
+since, new branches. What else is guarded, the caller names.
 """
 
 import itertools
@@ -20,6 +21,7 @@ import msgspec
 
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.workspace.repository import Repository
+from rulebook_ralph.workspace.syncing import sync_file, sync_paths
 
 _PER_TREE = (
     "HEAD",
@@ -34,6 +36,9 @@ _PER_TREE = (
     "BISECT_LOG",
     "BISECT_START",
     "AUTO_MERGE",
+    "SQUASH_MSG",
+    "MERGE_RR",
+    "MERGE_AUTOSTASH",
     "info/sparse-checkout",
 )
 _PER_TREE_FOLDERS = ("rebase-merge", "rebase-apply", "sequencer")
@@ -44,6 +49,7 @@ _FREE_REFS = ("refs/ralph", "refs/remotes")
 _SPECIAL = -2
 _INERT = ".sample"  # hooks that git never runs
 _HASH = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
+_BARE = re.compile(rb"^\s*bare\s*(=\s*(true|yes|on|1)\s*)?$", re.MULTILINE | re.IGNORECASE)
 
 
 Files = dict[str, tuple[bytes, int]]
@@ -63,16 +69,20 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The guarded files as they were at opening; `outside` are those that are not in the git folder."""
+    """The guarded files as they were at opening; `outside` are those that are not in the git folder; `elsewhere` are
+    the other work trees' HEAD files, and the ref files of the branches that they had checked out.
+    """
 
     files: Files
     outside: tuple[str, ...]
+    elsewhere: dict[str, str]
     repository: Repository
 
     def encoded(self) -> bytes:
         """The guard as bytes, so that it outlives a crash."""
         files = {os.fsencode(path): content for path, content in self.files.items()}
-        return msgspec.msgpack.encode((files, [os.fsencode(path) for path in self.outside]))
+        elsewhere = {os.fsencode(head): os.fsencode(ref) for head, ref in self.elsewhere.items()}
+        return msgspec.msgpack.encode((files, [os.fsencode(path) for path in self.outside], elsewhere))
 
     def restore_outside(self) -> dict[str, bytes | None]:
         """Put back the files outside the git folder alone; returns their paths with what stood there."""
@@ -84,9 +94,9 @@ class Guard:
     def restore(self, *, refs: Collection[str] | None = None) -> Restored:
         """Put everything back as it was; of the refs only those named (`refs/heads/x`), where some are."""
         outside = self.restore_outside()
-        now = _read(self.repository)
+        now, free = _read(self.repository), self._in_use()
         guarded = self.files.keys() - set(self.outside)
-        changed = [path for path in now.keys() | guarded if now.get(path) != self.files.get(path)]
+        changed = [path for path in (now.keys() | guarded) - free if now.get(path) != self.files.get(path)]
         if refs is not None:
             changed = [path for path in changed if "/refs/" not in path or path.endswith(tuple(f"/{r}" for r in refs))]
         tips = _tips(now, changed) - _tips(self.files, self.files)
@@ -95,7 +105,11 @@ class Guard:
             with suppress(OSError):
                 (self.repository.git_folder / name).rmdir()
         shared = self.repository.common_folder
-        _unpack_free(shared, _packed(now.get(f"{shared}/packed-refs")))
+        packed = f"{shared}/packed-refs"
+        if now.get(packed) != self.files.get(packed):
+            before = _packed(self.files.get(packed))
+            newly = {ref: name for ref, name in _packed(now.get(packed)).items() if before.get(ref) != name}
+            _unpack_free(shared, newly, {Path(path).relative_to(shared).as_posix() for path in free})
         folders = (self.repository.git_folder, self.repository.common_folder)
         for name, folder in itertools.product(_LOCKS, folders):
             (folder / name).unlink(missing_ok=True)
@@ -106,8 +120,18 @@ class Guard:
         }
         return Restored(others, outside, tuple(sorted(tips)))
 
+    def _in_use(self) -> set[str]:
+        """The ref files of branches on which somebody may work in another work tree."""
+        now = _checked_out_elsewhere(self.repository)
+        shared = self.repository.common_folder
+        before = self.files.keys() | {f"{shared}/{ref}" for ref in _packed(self.files.get(f"{shared}/packed-refs"))}
+        free = {ref for head, ref in now.items() if head in self.elsewhere or ref not in before}
+        return free | set(self.elsewhere.values())
+
     def _put_back(self, paths: Iterable[str]) -> None:
-        for path in sorted(paths, key=lambda path: path in self.files):  # what stands in the way goes first
+        head = f"{self.repository.git_folder}/HEAD"  # before the branch that it names goes: else there is no commit
+        paths = sorted(paths, key=lambda path: (path != head, path in self.files))
+        for path in paths:  # what stands in the way goes first
             try:
                 if path in self.files:
                     _write(Path(path), self.files[path])
@@ -115,19 +139,27 @@ class Guard:
                     _remove(Path(path))
             except OSError as error:
                 raise RalphError(f"{path} was changed and cannot be put back: {error.strerror}; mend it") from error
+        sync_paths(Path("/"), paths)
 
 
 def remember(repository: Repository, outside: Iterable[Path] = ()) -> Guard:
     """The guarded files at opening; `outside` are absolute paths of more of them, whether they are there or not."""
     paths = tuple(map(str, outside))
-    return Guard(_read(repository) | _contents(paths), paths, repository)
+    elsewhere = _checked_out_elsewhere(repository)
+    in_use = set(elsewhere.values())
+    files = {path: content for path, content in _read(repository).items() if path not in in_use}
+    return Guard(files | _contents(paths), paths, elsewhere, repository)
 
 
 def decoded(data: bytes, repository: Repository) -> Guard:
     """A guard from its bytes; raises msgspec.MsgspecError."""
-    files, outside = msgspec.msgpack.decode(data, type=tuple[dict[bytes, tuple[bytes, int]], list[bytes]])
+    kind = tuple[dict[bytes, tuple[bytes, int]], list[bytes], dict[bytes, bytes]]
+    files, outside, elsewhere = msgspec.msgpack.decode(data, type=kind)
     return Guard(
-        {os.fsdecode(path): content for path, content in files.items()}, tuple(map(os.fsdecode, outside)), repository
+        {os.fsdecode(path): content for path, content in files.items()},
+        tuple(map(os.fsdecode, outside)),
+        {os.fsdecode(head): os.fsdecode(ref) for head, ref in elsewhere.items()},
+        repository,
     )
 
 
@@ -152,19 +184,18 @@ def _packed(content: tuple[bytes, int] | None) -> dict[str, str]:
     return {os.fsdecode(ref): name.decode("ascii") for name, *rest in lines for ref in rest if _HASH.fullmatch(name)}
 
 
-def _unpack_free(shared: Path, packed: dict[str, str]) -> None:
+def _unpack_free(shared: Path, packed: dict[str, str], in_use: Collection[str]) -> None:
     """Free refs that the agent's git packed get their files again, since packed-refs is put back."""
     for ref, name in packed.items():
         path = shared / ref
-        if ref.startswith(tuple(f"{free}/" for free in _FREE_REFS)) and not path.exists():
+        if (ref in in_use or ref.startswith(tuple(f"{free}/" for free in _FREE_REFS))) and not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"{name}\n", "ascii")
 
 
 def _read(repository: Repository) -> Files:
     """The guarded files as they are now. Plain strings and system calls: it is done twice in every iteration."""
-    elsewhere = _checked_out_elsewhere(repository)
-    return _contents(path for path in _guarded_paths(repository) if path not in elsewhere)
+    return _contents(_guarded_paths(repository))
 
 
 def _contents(paths: Iterable[str]) -> Files:
@@ -215,19 +246,26 @@ def _below(folder: str, free: set[str]) -> Iterator[str]:
                 yield item.path
 
 
-def _checked_out_elsewhere(repository: Repository) -> set[str]:
-    """The ref files of branches that other work trees have checked out."""
+def _checked_out_elsewhere(repository: Repository) -> dict[str, str]:
+    """The HEAD files of other work trees, each with the ref file of the branch that is checked out there."""
     shared = repository.common_folder
-    heads = [shared / "HEAD", *(Path(item.path, "HEAD") for item in _entries(shared / "worktrees"))]
-    found = set()
+    heads = [Path(item.path, "HEAD") for item in _entries(shared / "worktrees")]
+    if not _is_bare(shared):  # what the HEAD of a bare repository names is checked out nowhere
+        heads.append(shared / "HEAD")
+    found = {}
     for head in heads:
         if head == repository.git_folder / "HEAD":
             continue
         with suppress(OSError, UnicodeDecodeError):
             text = head.read_text("utf-8").strip()
             if text.startswith("ref: refs/"):
-                found.add(f"{shared}/{text.removeprefix('ref: ')}")
+                found[str(head)] = f"{shared}/{text.removeprefix('ref: ')}"
     return found
+
+
+def _is_bare(shared: Path) -> bool:
+    settings = _contents(f"{shared}/{name}" for name in ("config", "config.worktree"))
+    return any(_BARE.search(content) for content, _ in settings.values())
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
@@ -240,7 +278,8 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 def _write(path: Path, content: tuple[bytes, int]) -> None:
     data, mode = content
-    _remove(path)
+    if mode < 0 or path.is_dir():
+        _remove(path)  # a file is replaced at once: without HEAD there is no repository
     path.parent.mkdir(parents=True, exist_ok=True)
     if mode == -1:
         path.symlink_to(os.fsdecode(data))
@@ -250,6 +289,7 @@ def _write(path: Path, content: tuple[bytes, int]) -> None:
     temporary = path.with_name(f"{path.name}.ralph")
     temporary.write_bytes(data)
     temporary.chmod(mode)
+    sync_file(temporary)
     temporary.rename(path)
 
 

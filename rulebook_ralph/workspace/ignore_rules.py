@@ -13,14 +13,17 @@ _MARKS = ("CACHEDIR.TAG", "pyvenv.cfg")
 
 
 def ignore_files(repository: Repository, index: Path) -> dict[str, bytes]:
-    """Every ignore file that counts: tracked and untracked `.gitignore`, and the repository's own exclude file."""
+    """Every ignore file that counts: tracked and untracked `.gitignore`, and the repository's own exclude file.
+
+    git does not read a `.gitignore` that is a link.
+    """
     output = repository.git.raw("ls-files", "-c", "-o", "-z", "--", ":(top,glob)**/.gitignore", index=index)
     paths = {repository.root / os.fsdecode(name) for name in output.split(b"\0") if name}
-    paths.add(repository.common_folder / "info" / "exclude")
+    paths.add(exclude := repository.common_folder / "info" / "exclude")
     found = {}
     for path in paths:
         with suppress(OSError):
-            if path.is_file():  # a pipe would block for ever
+            if path.is_file() and (path == exclude or not path.is_symlink()):  # a pipe would block for ever
                 found[str(path)] = path.read_bytes()
     return found
 

@@ -120,10 +120,22 @@ def open_repository(root: Path, environment: Mapping[str, str]) -> Repository:
         if "dubious ownership" in error.stderr:
             raise RalphError(f"git refuses {root}: {error.stderr.splitlines()[0]}") from None
         raise RalphError(f"{root} is not in a git repository; run 'git init' and make a first commit") from None
-    top, git_folder, common = answer.split("\n")
+    try:
+        top, git_folder, common = answer.split("\n")
+    except ValueError:
+        raise RalphError(f"the path of {str(root)!r} or of its git folder has a line break in it; rename it") from None
     if Path(top).resolve() != root.resolve():
         raise RalphError(f"the state folder is in {root}, but the repository's top is {top}; run 'ralph init' there")
-    return Repository(git, root, Path(git_folder), (root / common).resolve())
+    return Repository(_by_the_disk(git, Path(git_folder)), root, Path(git_folder), (root / common).resolve())
+
+
+def _by_the_disk(git: Git, git_folder: Path) -> Git:
+    """git that takes names which differ in case for two where the disk does: the configuration may be from another."""
+    count = git.environment.get("GIT_CONFIG_COUNT", "0")
+    if (git_folder / "hEAD").exists() or not count.isdecimal():
+        return git
+    more = {"GIT_CONFIG_COUNT": f"{int(count) + 1}", f"GIT_CONFIG_KEY_{count}": "core.ignoreCase"}
+    return Git(git.root, {**git.environment, **more, f"GIT_CONFIG_VALUE_{count}": "false"})
 
 
 def require_commit(repository: Repository) -> None:
@@ -166,7 +178,8 @@ def check_out_branch(repository: Repository, branch: str) -> str:
     try:
         in_use = f"branch {reference}" in repository.git.text("worktree", "list", "--porcelain").splitlines()
         if not in_use and (there is None or repository.contains(there)):
-            repository.git.raw("update-ref", "-m", "ralph: begin", reference, repository.head(), there or "0" * 40)
+            head = repository.head()
+            repository.git.raw("update-ref", "-m", "ralph: begin", reference, head, there or "0" * len(head))
             moving = f"checkout: moving from {before} to {branch}"  # what makes `git switch -` lead back
             repository.git.raw("symbolic-ref", "-m", moving, "HEAD", reference)
             return f"created branch {branch}" if there is None else f"branch {branch} goes on from {before}"

@@ -7,18 +7,23 @@ tree, and the ignore rules are those of the opening: an agent that edits them ne
 import hashlib
 import os
 import shutil
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from rulebook_ralph.core.model import STATE_FOLDER
+from rulebook_ralph.workspace.clearing import clear_way, is_behind_link, is_below, remove_empty, take_away
 from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.ignore_rules import caches, ignore_files, ignored_by
 from rulebook_ralph.workspace.repository import Repository, within_state
+from rulebook_ralph.workspace.staging import GITLINK, Staging
+from rulebook_ralph.workspace.submodules import bring_back, changed_within
+from rulebook_ralph.workspace.syncing import sync_paths
 
-_GITLINK = "160000"
 _MOST_NAMED = 200
+_NESTED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +90,9 @@ class Workspace:
         try:
             self._add_all(opening)
         except GitError:
-            self._make_addable(opening)
-            self._add_all(opening)
+            self._add_each(opening)
+        for path in changed_within(self.repository, self.index):  # a link that names no commit, for the judge to see
+            self._git("update-index", "--cacheinfo", f"{GITLINK},{opening.commit},{path}")
         tree = self._git("write-tree").decode().strip()
         self._now_holds(tree)
         return tree
@@ -109,20 +115,95 @@ class Workspace:
         return self._changes[1]
 
     def restore(self, opening: Opening, tree: str) -> None:
-        """Put every path in which the work tree (captured as `tree`) differs from the base back to the base."""
+        """Put every path in which the work tree (captured as `tree`) differs from the base back to the base.
+
+        A repository that an attempt made is in no snapshot, and is moved aside: its git folder first, and then what
+        is now seen to be neither a person's nor ignored.
+        """
+        root, mark = self.repository.root, tree[:12]
+        aside = self.repository.private / "held" / mark
+        inner: frozenset[str] = frozenset()
         changes = self._diff(tree, opening.tree)
-        for change in changes:
-            if change.kind in ("D", "T"):
-                _delete(self.repository.root, change.path, aside=self.repository.private / "held" / tree[:12])
-        self._load(opening.commit)
-        wanted = [change.path for change in changes if change.kind != "D" and not change.is_gitlink]
-        if wanted:
-            for path in wanted:
-                _clear_way(self.repository.root, path)
-            names = "\0".join(wanted).encode("utf-8", "surrogateescape")
-            self._git("checkout-index", "-f", "-u", "-q", "-z", "--stdin", stdin=names)
+        rewritten = self._written_otherwise(opening)
+        links = self._links(opening.tree, changes)
+        for _ in range(_NESTED):
+            leaving = [change.path for change in changes if change.kind in ("D", "T")]
+            repositories = {path for path in leaving if take_away(root, path, aside, inner, links)}
+            sync_paths(root, leaving)
+            if not repositories:
+                break
+            inner |= repositories
+            self._load(opening.commit)
+            changes = self._diff(self.capture(opening), opening.tree)
+        for path, commit in links.items():
+            bring_back(self.repository, path, commit, keep_as=f"refs/ralph/held/{mark}")
+        wanted = [change.path for change in changes if change.kind != "D" and change.path not in links]
+        self._bring_back(opening, wanted, rewritten)
         self._rules = None
         self._now_holds(opening.commit)
+
+    def _links(self, tree: str, changes: Iterable[Change]) -> dict[str, str]:
+        """The submodules of a tree that are among the changes: path -> commit."""
+        paths = [change.path for change in changes if change.is_gitlink and change.kind != "D"]
+        if not paths:
+            return {}
+        listing = self._git("--literal-pathspecs", "ls-tree", "-z", tree, "--", *paths).split(b"\0")
+        entries = (os.fsdecode(entry).split("\t", 1) for entry in listing if entry.startswith(GITLINK.encode()))
+        return {path: described.split()[2] for described, path in entries}
+
+    def _written_otherwise(self, opening: Opening) -> frozenset[str]:
+        """Files that were touched since opening, though what git would commit of them is the base's. What a person
+        edits meanwhile differs, and is not among them.
+        """
+        self._load_users(opening.commit)
+        touched = self._names("diff-files", "-z", "--name-only", "--ignore-submodules")
+        try:
+            differ = self._names("diff", "-z", "--name-only", "--ignore-submodules", "--no-ext-diff", "--no-textconv")
+        except GitError:  # a filter of the attempt's fails
+            return frozenset()
+        return frozenset(touched - differ)
+
+    def _bring_back(self, opening: Opening, paths: list[str], rewritten: frozenset[str]) -> None:
+        """Write those files of the base, and of the `rewritten` what git calls modified when the attempt's attributes
+        are gone.
+        """
+        root = self.repository.root
+        for path in paths:
+            clear_way(root, path)
+        self._load_users(opening.commit)
+        hidden = self._hidden()
+        for path in hidden.intersection(paths):
+            remove_empty((root / path).parent, root)
+        self._check_out([path for path in paths if path not in hidden])
+        if rewritten:
+            with suppress(GitError):  # it fails where something differs
+                self._git("update-index", "-q", "--refresh", "--ignore-submodules")
+            self._check_out(sorted(rewritten & self._names("diff-files", "-z", "--name-only", "--ignore-submodules")))
+
+    def _names(self, *listing: str) -> set[str]:
+        """The paths outside the state folder that a command lists."""
+        names = (os.fsdecode(name) for name in self._git(*listing).split(b"\0") if name)
+        return {name for name in names if not within_state(name)}
+
+    def _load_users(self, commit: str) -> None:
+        """Make the own index that of a commit, with what the user's knows of the files as they were at opening."""
+        self._index_digest = b""
+        self._load(commit)
+
+    def _check_out(self, paths: list[str]) -> None:
+        if paths:
+            self._git("checkout-index", "-f", "-u", "-q", "-z", "--stdin", stdin=os.fsencode("\0".join(paths)))
+            sync_paths(self.repository.root, paths)
+
+    def _hidden(self) -> set[str]:
+        """The paths that a sparse checkout leaves out."""
+        if not self._is_sparse():
+            return set()
+        listing = self._git("ls-files", "-t", "-z").split(b"\0")
+        return {os.fsdecode(entry[2:]) for entry in listing if entry.startswith(b"S ")}
+
+    def _is_sparse(self) -> bool:
+        return (self.repository.git_folder / "info" / "sparse-checkout").is_file()
 
     def tree_of(self, commit: str) -> str:
         """The tree of a commit; of Ralph's own commits it is known."""
@@ -146,7 +227,7 @@ class Workspace:
             old_mode, new_mode, _, _, kind = description.decode().lstrip(":").split()
             name = os.fsdecode(path)
             if not within_state(name):
-                found.append(Change(name, kind[0], _GITLINK in (old_mode, new_mode)))  # type: ignore[arg-type]  # git's letters
+                found.append(Change(name, kind[0], GITLINK in (old_mode, new_mode)))  # type: ignore[arg-type]  # git's letters
         return tuple(found)
 
     def _load(self, content: str) -> None:
@@ -203,7 +284,7 @@ class Workspace:
     def _excludable(self, untracked: frozenset[str]) -> list[str]:
         """What `git add` must leave out. It refuses to leave out what is ignored anyway or lies behind a link."""
         root = self.repository.root
-        paths = [path for path in sorted(untracked) if not any((root / up).is_symlink() for up in Path(path).parents)]
+        paths = [path for path in sorted(untracked) if not is_behind_link(root, path)]
         return paths if self._state_is_ignored else [*paths, STATE_FOLDER]
 
     def _add_all(self, opening: Opening) -> None:
@@ -215,43 +296,37 @@ class Workspace:
             return
         excluded = (f":(top,exclude,literal){path}" for path in self._excludable(opening.untracked))
         paths = "\0".join([":/", *excluded]).encode("utf-8", "surrogateescape")
-        self._git("add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=paths)
-
-    def _make_addable(self, opening: Opening) -> None:
-        """Mend what `git add` fails at: a repository without a commit gets a link as if it had one, for the judge to
-        see; a file that cannot be read is made readable.
-        """
-        for name in self._git("ls-files", "-o", "-m", "-z").split(b"\0"):
-            path = os.fsdecode(name)
-            if not name or is_below(path, opening.untracked) or within_state(path):
-                continue
-            if path.endswith("/"):
-                link = f"{_GITLINK},{opening.commit},{path.rstrip('/')}"
-                self._git("update-index", "--add", "--cacheinfo", link)
-            elif (file := self.repository.root / path).is_file() and not os.access(file, os.R_OK):
-                with suppress(OSError):
-                    file.chmod(file.stat().st_mode | 0o400)
+        self._git("add", *self._sparse(), "-A", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=paths)
 
     def _add_by_rules(self, opening: Opening, rules: dict[str, bytes]) -> None:
         """Stage what changed, ignoring by those rules instead of the ones in the tree."""
+        wanted = self._new_paths(opening, rules)
+        if wanted:  # first: of a repository around tracked files git sees no others once these are gone
+            names = b"\0".join(b":(top,literal)" + name for name in wanted)
+            add = ("add", *self._sparse(), "-f", "--pathspec-from-file=-", "--pathspec-file-nul")
+            self._git(*add, stdin=names)
+        without = [] if self._state_is_ignored else [f":(top,exclude,literal){STATE_FOLDER}"]
+        self._git("add", *self._sparse(), "-u", "--", ":/", *without)
+
+    def _add_each(self, opening: Opening) -> None:
+        """Stage what changed although `git add` fails at something in it."""
+        changed = self._git("diff-files", "-z", "--name-only", "--ignore-submodules=dirty").split(b"\0")
+        names = [os.fsdecode(name) for name in (*changed, *self._new_paths(opening, opening.ignore_files)) if name]
+        staging = Staging(self.repository, self.index, opening.commit)
+        staging.stage([name for name in names if not within_state(name) and not is_below(name, opening.untracked)])
+
+    def _new_paths(self, opening: Opening, rules: dict[str, bytes]) -> list[bytes]:
+        """What is neither tracked, nor ignored by those rules, nor was there at opening."""
         listing = self._git("ls-files", "-o", "-z").split(b"\0")
         others = [name for name in listing if name and not is_below(os.fsdecode(name), opening.untracked)]
         ignored = ignored_by(self.repository, rules, others)
-        wanted = [name for name in others if name not in ignored and not within_state(os.fsdecode(name))]
-        without = [] if self._state_is_ignored else [f":(top,exclude,literal){STATE_FOLDER}"]
-        self._git("add", "-u", "--", ":/", *without)
-        if wanted:
-            names = b"\0".join(b":(top,literal)" + name.rstrip(b"/") for name in wanted)
-            self._git("add", "-f", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=names)
+        return [name.rstrip(b"/") for name in others if name not in ignored and not within_state(os.fsdecode(name))]
+
+    def _sparse(self) -> tuple[str, ...]:
+        return ("--sparse",) if self._is_sparse() else ()
 
     def _git(self, *arguments: str, stdin: bytes = b"") -> bytes:
         return self.repository.git.raw(*arguments, stdin=stdin, index=self.index)
-
-
-def is_below(path: str, roots: frozenset[str]) -> bool:
-    """Whether a repository path is one of `roots` or lies in one."""
-    parts = path.rstrip("/").split("/")
-    return any("/".join(parts[:length]) in roots for length in range(1, len(parts) + 1))
 
 
 def _digest(path: Path) -> bytes:
@@ -259,28 +334,3 @@ def _digest(path: Path) -> bytes:
         return hashlib.sha256(path.read_bytes()).digest()
     except OSError:
         return b""
-
-
-def _delete(root: Path, path: str, *, aside: Path) -> None:
-    """Remove a file; a repository that stands there is in no snapshot, and is moved to `aside`."""
-    target = root / path
-    if target.is_dir() and not target.is_symlink():
-        if not (target / ".git").exists():
-            return
-        (aside / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(target, aside / path)
-    target.unlink(missing_ok=True)
-    for parent in target.parents:
-        if parent == root:
-            break
-        try:
-            parent.rmdir()
-        except OSError:
-            break
-
-
-def _clear_way(root: Path, path: str) -> None:
-    """Remove a file or link that stands where a folder of `path` must be."""
-    for parent in reversed((root / path).parents):
-        if parent != root and parent.is_relative_to(root) and (parent.is_symlink() or parent.is_file()):
-            parent.unlink()

@@ -12,6 +12,7 @@ from rulebook_ralph.core.model import STATE_FOLDER
 from rulebook_ralph.workspace.commits import commit_tree
 from rulebook_ralph.workspace.repository import Repository
 from rulebook_ralph.workspace.snapshot import Workspace
+from rulebook_ralph.workspace.syncing import sync_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +36,13 @@ class UserIndex:
         """Put a copy of that index in place: it holds what HEAD is now."""
         temporary = self._path.with_name("index.ralph")
         shutil.copy2(index, temporary)
+        sync_file(temporary)
         temporary.replace(self._path)
         self._published = self._path.read_bytes()
 
     def reset(self) -> None:
         """Make it that of HEAD: a dead run may have moved the branch and not come to this."""
-        self._repository.git.raw("read-tree", "HEAD")
+        self._repository.git.raw("-c", "core.fsync=added", "read-tree", "HEAD")
 
     def commit_state(self, head: str, message: str, *, sign: bool) -> StateCommit | None:
         """A commit of the state folder on top of `head`; None where nothing differs."""

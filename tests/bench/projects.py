@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from rulebook_ralph.state import trust_record
+
 AGENT = (
     'cat >/dev/null; sleep {seconds}; echo "$RALPH_TASK$1" > out.txt; '
     "echo '<promise>IMPLEMENTATION_COMPLETE</promise>'"
@@ -51,6 +53,8 @@ def make_project(root: Path, *, tasks: int, seconds: float = 0.0, completed: int
         "verification": {"steps": [{"name": "gate", "command": GATE}]},
     }
     (state / "config.yaml").write_text(json.dumps(config))
+    trust = trust_record.trust_folder(os.environ, Path.home())
+    trust_record.write(trust, root.resolve() / ".git", agreed=frozenset())
 
 
 def add_history(root: Path, iterations: int) -> None:

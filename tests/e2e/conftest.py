@@ -1,16 +1,16 @@
-"""The real loop with the genuine claude, from `ralph init` to verified commits.
+"""The real loop with genuine agents, from `ralph init` to verified commits.
 
-    pip install -e '.[dev,e2e]'      # the wheel claude-agent-sdk brings the claude binary; no Node, no account, no key
-    pytest tests/e2e
+    pip install -e '.[dev,e2e]'                         # brings claude; no account, no key
+    npm install --prefix ~/agents @openai/codex         # and any of @google/gemini-cli @qwen-code/qwen-code opencode-ai
+    RALPH_E2E_CLIS=~/agents python -m pytest tests/e2e -n 2 -rs
 
 Nothing here reaches a network. Each command of Ralph's runs in a network namespace of its own that has only loopback
-(inside.py), and claude talks to a scripted model (scripted_model.py), which lives in the test's process and answers on
-a listener that was made inside that namespace. House (house.py) is the repository, Ralph and what came of it. Linux
-only, as root or where unprivileged user namespaces are allowed; where the namespace or claude cannot be had, the tests
-are skipped and say why (`pytest tests/e2e -rs`). Without the extra, a `claude` on PATH is taken.
+(inside.py), and the agent talks to a scripted model (model/), which lives in the test's process and answers on a
+listener that was made inside that namespace. House (house.py) is the repository, Ralph and what came of it; clis.py
+says how each agent is pointed there. Linux only, as root or where unprivileged user namespaces are allowed. Where the
+namespace or an agent cannot be had, its tests are skipped and say why.
 """
 
-import importlib.util
 import os
 import shutil
 import socket
@@ -20,22 +20,15 @@ from pathlib import Path
 
 import pytest
 
+from .clis import ALL, CLAUDE, Cli
 from .house import House, inside
-from .scripted_model import ScriptedModel
+from .installed import FOLDERS, program
+from .model.server import ScriptedModel
 
 
-@pytest.fixture(scope="session")
-def claude() -> Path:
-    """The genuine binary."""
-    wheel = importlib.util.find_spec("claude_agent_sdk")
-    bundled = Path(wheel.origin).parent / "_bundled" / "claude" if wheel and wheel.origin else None
-    if bundled and os.access(bundled, os.X_OK):
-        return bundled
-    on_path = shutil.which("claude")
-    if on_path:
-        return Path(on_path).resolve()
-    why = f"{bundled} is not there" if bundled else "claude-agent-sdk is not installed"
-    pytest.skip(f"no claude: {why} (pip install -e '.[e2e]'), and there is none on PATH")
+def pytest_report_header() -> list[str]:
+    found = {cli.name: program(cli.name, os.environ) for cli in ALL}
+    return [f"genuine {name}: {path or 'none'}" for name, path in found.items()]
 
 
 @pytest.fixture(scope="session")
@@ -56,12 +49,29 @@ def namespace() -> tuple[str, ...]:
 
 
 @pytest.fixture
-def house(tmp_path: Path, claude: Path, namespace: tuple[str, ...]) -> Iterator[House]:
+def cli() -> Cli:
+    """The agent at work; tests of several agents parametrize it."""
+    return CLAUDE
+
+
+@pytest.fixture(scope="session")
+def folders() -> dict[str, str]:
+    """Where to look for agents, as it was before `surroundings` took the environment away."""
+    return {name: os.environ[name] for name in (FOLDERS, "PATH") if name in os.environ}
+
+
+@pytest.fixture
+def house(tmp_path: Path, cli: Cli, folders: dict[str, str], namespace: tuple[str, ...]) -> Iterator[House]:
     """A repository with two tasks, the second building on the first, after `ralph init`.
 
     At the end of a test none of the processes that were started may be left.
     """
-    built = House(tmp_path, claude, namespace, ScriptedModel())
+    genuine = program(cli.name, folders)
+    if genuine is None:
+        pytest.skip(f"no {cli.name}: not in {FOLDERS}, not on PATH ({cli.install})")
+    built = House(
+        tmp_path, cli, genuine, namespace, ScriptedModel(tmp_path / "calculator", without_tools=not cli.tools)
+    )
     built.build()
     try:
         built.ralph("init")

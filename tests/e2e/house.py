@@ -1,9 +1,10 @@
-"""A real repository with a rulebook task list, and Ralph at work in it with the genuine claude.
+"""A real repository with a rulebook task list, and Ralph at work in it with a genuine agent.
 
 Every command of Ralph's runs in a network namespace of its own (inside.py) and with an environment of its own.
 """
 
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -17,11 +18,12 @@ from typing import Any
 
 import psutil
 
-from .scripted_model import ScriptedModel
+from .clis import PORT, Cli
+from .model.server import ScriptedModel
 
-PORT = 8765
 _INSIDE = Path(__file__).with_name("inside.py")
-_LONGEST_COMMAND = 50.0
+_LONGEST_COMMAND = 150.0
+_IDENTITY = "[user]\n\tname = e2e\n\temail = e2e@ralph.invalid\n"
 
 FILES = {
     "calc.py": '"""Numbers."""\n\n\ndef negate(number):\n    return -number\n',
@@ -35,7 +37,7 @@ FILES = {
     ),
     "rulebook/tasks/add-numbers/tasks.md": "## 1. Implementation\n- [ ] 1.1 `add(2, 3)` gives 5\n",
     "rulebook/tasks/double-numbers/proposal.md": (
-        "# Proposal: Double a number\n\n## Why\nTwice is nice.\n\n## What Changes\n`double(number)` in `calc.py`.\n"
+        "# Proposal: Double a number\n\n## Why\nTwice is nice.\n\n## What Changes\n`double(number)` in `double.py`, by `add`.\n"
     ),
     "rulebook/tasks/double-numbers/tasks.md": "## 1. Implementation\n- [ ] 1.1 `double(4)` gives 8\n",
     "rulebook/tasks/double-numbers/.metadata.json": '{"status": "pending", "blockedBy": ["add-numbers"]}\n',
@@ -66,10 +68,11 @@ class Ended:
 
 @dataclass(slots=True)
 class House:
-    """The repository `root`, the HOME of its own, and the model that claude talks to."""
+    """The repository `root`, the HOME of its own, and the model that the agent talks to."""
 
     folder: Path
-    claude: Path
+    cli: Cli
+    program: Path
     namespace: Sequence[str]
     model: ScriptedModel
     mark: str = field(default_factory=lambda: f"RALPH_E2E_{uuid.uuid4().hex}")
@@ -88,11 +91,16 @@ class House:
         """The repository with its first commit, and the programs that Ralph is to find."""
         for name, content in FILES.items():
             self.write(name, content)
-        self.home.mkdir()
+        for name, content in ({".gitconfig": _IDENTITY} | dict(self.cli.files)).items():
+            path = self.home / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
         programs = self.folder / "bin"
         programs.mkdir()
         (self.folder / "tmp").mkdir()
-        (programs / "claude").symlink_to(self.claude)
+        (programs / self.cli.name).symlink_to(self.program)
+        if node := shutil.which("node"):
+            (programs / "node").symlink_to(node)
         (programs / "python3").symlink_to(Path(sys.executable).resolve())
         for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "A calculator"]):
             self.git(*arguments)
@@ -101,40 +109,40 @@ class House:
     def configure(
         self,
         *,
-        env: Mapping[str, str] | None = None,
         permissions: str = "full",
         limits: Mapping[str, float] | None = None,
-        **settings: object,
+        hasty: bool = False,
+        env: Mapping[str, str] = {},
+        **more: object,
     ) -> None:
-        """The user's own configuration (JSON is YAML). By default claude tries nothing again by itself."""
-        executor = {
-            "id": "claude",
-            "type": "claude",
-            "permissions": permissions,
-            "env": {"CLAUDE_CODE_MAX_RETRIES": "0", "API_TIMEOUT_MS": "20000"} if env is None else dict(env),
+        """The user's own configuration (JSON is YAML); `hasty`: the agent tries nothing again by itself. `env` is of
+        the executor, all else of the whole.
+        """
+        agent = self.cli
+        executor: dict[str, Any] = {"id": agent.name, "type": agent.name, "permissions": permissions, **agent.settings}
+        if hasty:
+            executor |= agent.hasty
+        executor["env"] = {**executor.get("env", {}), **env}
+        config = {
+            "tools": {"executors": [executor]},
+            "defaults": {"executor": agent.name},
+            "limits": {"iterationTimeout": 60, **(limits or {})},
+            **more,
         }
-        config = {"tools": {"executors": [executor]}, "limits": {"iterationTimeout": 30, **(limits or {})}, **settings}
         path = self.home / ".config" / "rulebook-ralph" / "config.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(config))
 
     @property
     def environment(self) -> dict[str, str]:
-        identity = {
-            f"GIT_{who}_{what}": "e2e@ralph.invalid" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
-        }
         return {
             "HOME": str(self.home),
             "PATH": f"{self.folder / 'bin'}:/usr/bin:/bin",
             "TERM": "dumb",
             "LANG": "C.UTF-8",
-            "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{PORT}",
-            "ANTHROPIC_API_KEY": "test-key",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "DISABLE_AUTOUPDATER": "1",
             "TMPDIR": str(self.folder / "tmp"),
             self.mark: "1",
-            **identity,
+            **self.cli.environment,
         }
 
     # Ralph
@@ -201,6 +209,9 @@ class House:
             ["git", *arguments], cwd=self.root, env=self.environment, capture_output=True, text=True, check=True
         )
         return done.stdout
+
+    def files_of(self, commit: str) -> list[str]:
+        return self.git("show", "--format=", "--name-only", commit).splitlines()
 
     def prd(self) -> dict[str, Any]:
         value: dict[str, Any] = json.loads((self.root / ".rulebook-ralph" / "prd.json").read_text())

@@ -11,6 +11,7 @@ import pytest
 from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.capabilities import BUILT_IN
 from rulebook_ralph.commands import agents
+from rulebook_ralph.state import trust_record
 from tests.harness import Project, Ran
 
 CONFIG = """\
@@ -47,6 +48,7 @@ class Broken:
 def root(tmp_path: Path) -> Path:
     state = tmp_path / "project" / ".rulebook-ralph"
     state.mkdir(parents=True)
+    trust_record.write(trust_record.trust_folder({}, tmp_path), state.parent / ".git", agreed=frozenset())
     return state.parent
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rulebook_ralph.core import patterns
 from tests import lineup
 from tests.harness import CHECK, PROMISE, TESTS, make_project, task
 from tests.integration.test_judging_model import as_model, failed, said, serving
@@ -352,7 +353,8 @@ def test_no_later_stage_is_believed(tmp_path: Path) -> None:
 # Patterns that stand for the promise
 
 
-def test_a_pattern_that_runs_away_is_no_promise(tmp_path: Path) -> None:
+def test_a_pattern_that_runs_away_is_no_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(patterns.search.__kwdefaults__ or {}, "timeout", 0.2)
     bomb = Kind(
         "a bomb",
         WORK + "printf 'a%.0s' $(seq 5000)\necho '!'\n",

@@ -1,14 +1,19 @@
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.state import disk, lock
+from rulebook_ralph.state import disk, holder, lock
 
 SINCE = "2026-01-01T00:00:00.000Z"
 Write = Callable[[Path, bytes], None]
@@ -178,16 +183,22 @@ def test_folders_are_made(tmp_path: Path) -> None:
 # The lock
 
 
+def _named(path: Path) -> tuple[int, str, str] | None:
+    """Who holds it, as far as the holder itself chose."""
+    found = lock.holder(path)
+    return (found.pid, found.since, found.command) if found is not None else None
+
+
 def test_a_second_process_is_refused_and_told_who_holds_it(tmp_path: Path) -> None:
     path = tmp_path / "git" / "ralph" / "lock"
     with lock.held(path, since=SINCE, command="resume") as died:
         assert not died
-        assert lock.holder(path) == lock.Holder(os.getpid(), SINCE, "resume")
+        assert _named(path) == (os.getpid(), SINCE, "resume")
         other = _python(_HOLD, path)
         _, err = other.communicate(timeout=20)
         assert other.returncode != 0
         assert f"process {os.getpid()} ('ralph resume', since {SINCE}) is working on this project" in err
-        assert lock.holder(path) == lock.Holder(os.getpid(), SINCE, "resume")
+        assert _named(path) == (os.getpid(), SINCE, "resume")
     assert lock.holder(path) is None
     assert lock.holder(tmp_path / "nowhere") is None
     with lock.held(path, since=SINCE, command="run") as died:
@@ -206,9 +217,9 @@ def test_a_holder_that_is_killed_gives_the_lock_up_and_is_known_to_have_died(tmp
     other = _python(_HOLD, path)
     assert other.stdout is not None
     assert other.stdout.readline() == "clean\n"
-    holder = lock.holder(path)
-    assert holder is not None
-    assert (holder.pid, holder.command) == (other.pid, "run")
+    living = lock.holder(path)
+    assert living is not None
+    assert (living.pid, living.command) == (other.pid, "run")
     with pytest.raises(RalphError, match=f"process {other.pid} "), lock.held(path, since=SINCE, command="run"):
         pytest.fail("held twice")
     other.send_signal(signal.SIGKILL)
@@ -232,6 +243,18 @@ def test_how_the_last_holder_ended(error: BaseException, died: bool, tmp_path: P
         assert (last_died is not None) is died
 
 
+@pytest.mark.parametrize("error", [None, RalphError("told")])
+def test_only_a_run_mends_what_a_dead_one_left(error: RalphError | None, tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.write_bytes(b'{"pid":4194304,"since":"now","command":"run"}')
+    with suppress(RalphError), lock.held(path, since=SINCE, command="init") as died:
+        assert died == holder.Holder(4194304, "now", "run")
+        if error:
+            raise error
+    with lock.held(path, since=SINCE, command="run") as died:
+        assert died == holder.Holder(4194304, "now", "run")
+
+
 def test_children_do_not_inherit_the_lock(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with lock.held(path, since=SINCE, command="run"):
@@ -249,13 +272,18 @@ def test_a_lock_that_is_no_plain_file_is_refused(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "elsewhere")
     (tmp_path / "folder").mkdir()
-    for path in (link, tmp_path / "folder"):
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "fifo")
+    for path in (link, tmp_path / "folder", tmp_path / "fifo", tmp_path / "file" / "lock"):
+        assert lock.holder(path) is None
         with pytest.raises(RalphError, match="cannot open the lock"), lock.held(path, since=SINCE, command="run"):
             pytest.fail("held")
     assert not (tmp_path / "elsewhere").exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"not json", b'{"pid": "x"}', b"\xff" * 100])
+@pytest.mark.parametrize(
+    "content", [b"", b"not json", b'{"pid": "x"}', b'{"pid":1,"since":"2026', b"\xff" * 100, b"[" * 100_000]
+)
 def test_a_lock_with_any_content_can_be_taken(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "lock"
     path.write_bytes(content)
@@ -263,3 +291,167 @@ def test_a_lock_with_any_content_can_be_taken(content: bytes, tmp_path: Path) ->
     with lock.held(path, since=SINCE, command="run") as died:
         assert (died is not None) == bool(content)
         assert lock.holder(path) is not None
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="without root the file system says no by itself")
+def test_a_lock_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> None:
+    """Root may write everywhere: another user asks."""
+    path = tmp_path / "lock"
+    path.touch(mode=0o444)
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    read, write = os.pipe()
+    if (child := os.fork()) == 0:
+        os.setuid(65534)
+        try:
+            with lock.held(path, since=SINCE, command="run"):
+                os.write(write, b"held")
+        except BaseException as error:  # noqa: BLE001 - the parent looks at what it was
+            os.write(write, str(error).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(read, 999).decode().startswith(f"cannot open the lock {path}: Permission denied")
+    os.close(read)
+    os.close(write)
+
+
+def test_a_full_disk_is_one_clear_line(tmp_path: Path) -> None:
+    script = _HOLD.replace("with lock", "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (9, 9))\nwith lock")
+    _, err = _python(script, tmp_path / "lock").communicate(timeout=20)
+    assert "cannot write the lock" in err, err
+    assert (tmp_path / "lock").read_bytes() == b"", "no run has died"
+
+
+def test_a_holder_that_was_stopped_still_holds_it(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    other = _python(_HOLD, path)
+    assert other.stdout is not None
+    other.stdout.readline()
+    other.send_signal(signal.SIGSTOP)
+    try:
+        os.waitid(os.P_PID, other.pid, os.WSTOPPED)
+        with pytest.raises(RalphError, match=f"process {other.pid} .*stopped.*kill -CONT {other.pid}"):  # noqa: SIM117
+            with lock.held(path, since=SINCE, command="run"):
+                pytest.fail("held twice")
+    finally:
+        other.kill()
+        other.communicate(timeout=20)
+
+
+def test_a_fork_of_a_holder_does_not_keep_the_lock_that_is_given_up(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    read, write = os.pipe()
+    with lock.held(path, since=SINCE, command="run"):
+        if (child := os.fork()) == 0:
+            os.close(write)
+            os.read(read, 1)
+            os._exit(0)
+    try:
+        assert lock.holder(path) is None
+        with lock.held(path, since=SINCE, command="run") as died:
+            assert died is None
+    finally:
+        os.close(write)
+        os.close(read)
+        os.waitpid(child, 0)
+
+
+def test_a_fork_that_outlives_its_holder_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "_LOOKS", 3)
+    monkeypatch.setattr(lock, "_FEW_LOOKS", 2)
+    path = tmp_path / "lock"
+    script = "import os\n" + _HOLD.replace(
+        "    sys.stdin.read()",
+        "    child = os.fork()\n    print(child, flush=True) if child else None\n    time.sleep(60)",
+    )
+    other = _python(script, path)
+    assert other.stdout is not None
+    other.stdout.readline()
+    child = int(other.stdout.readline())
+    other.kill()
+    other.wait()
+    try:
+        with pytest.raises(RalphError, match="something holds the lock"), lock.held(path, since=SINCE, command="run"):
+            pytest.fail("held twice")
+        named = lock.holder(path)
+        assert named is not None
+        assert named.pid == other.pid
+    finally:
+        os.kill(child, signal.SIGKILL)
+        other.communicate(timeout=20)
+    with lock.held(path, since=SINCE, command="run") as died:
+        assert died is not None
+
+
+@pytest.mark.parametrize("change", [{"started": 1}, {"boot": "another"}])
+def test_a_process_that_merely_has_the_id_of_a_dead_holder_is_not_taken_for_it(
+    change: dict[str, object], tmp_path: Path
+) -> None:
+    """Also at a moment at which somebody looks at the lock, or writes a line into the task list."""
+    path = tmp_path / "lock"
+    path.write_bytes(msgspec.json.encode(replace(holder.myself(since=SINCE, command="run"), **change)))  # type: ignore[arg-type]
+    descriptor = os.open(path, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    looking = threading.Timer(0.1, os.close, (descriptor,))
+    looking.start()
+    with lock.held(path, since=SINCE, command="run") as died:
+        assert died is not None
+        assert died.pid == os.getpid()
+    looking.join()
+
+
+def test_another_machine_is_given_way_to_where_it_shares_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "lock"
+    far = replace(holder.myself(since=SINCE, command="run"), host="far", boot="another")
+    path.write_bytes(msgspec.json.encode(far))
+    monkeypatch.setattr(lock, "is_shared", lambda _: True)
+    told = rf"process {os.getpid()} on far \('ralph run', since {SINCE}\) may be working .* rm {path}"
+    with pytest.raises(RalphError, match=told), lock.held(path, since=SINCE, command="run"):
+        pytest.fail("held")
+    with pytest.raises(RalphError, match=told), lock.briefly(path):
+        pytest.fail("held")
+    assert path.read_bytes() == msgspec.json.encode(far)
+    monkeypatch.undo()
+    with lock.held(path, since=SINCE, command="run") as died:  # a disk of this machine's own: a container that is gone
+        assert died == far
+
+
+_AT_ONCE = """
+import os, sys
+from pathlib import Path
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.state import lock
+go, told, end = os.pipe(), os.pipe(), os.pipe()
+for number in range(int(sys.argv[2])):
+    if os.fork() == 0:
+        os.close(go[1]); os.close(end[1])
+        os.read(go[0], 1)
+        try:
+            with lock.held(Path(sys.argv[1]), since="now", command="run") as died:
+                os.write(told[1], b"won, died\\n" if died else b"won\\n")
+                os.read(end[0], 1)
+        except RalphError as error:
+            os.write(told[1], f"{error}\\n".encode())
+        os._exit(0)
+os.close(go[0]); os.close(go[1]); os.close(told[1])
+with open(told[0]) as lines:
+    print("".join(lines.readline() for _ in range(int(sys.argv[2]))), end="")
+os.close(end[1])
+"""
+
+
+@pytest.mark.parametrize("before", [b"", b'{"pid":1,"since":"2026', b'{"pid":4194304,"since":"now","command":"run"}'])
+def test_of_many_that_start_at_the_same_instant_exactly_one_wins(before: bytes, thorough: bool, tmp_path: Path) -> None:
+    """Whatever a dead run wrote; the others are told the process that won."""
+    for turn in range(20 if thorough else 2):
+        path = tmp_path / f"lock-{turn}"
+        path.write_bytes(before)
+        out, err = _python(_AT_ONCE, path, 8).communicate(timeout=60)
+        lines = out.splitlines()
+        assert len(lines) == 8, err
+        assert sorted(line for line in lines if line.startswith("won")) == ["won, died" if before else "won"]
+        refused = {line for line in lines if not line.startswith("won")}
+        assert len(refused) == 1, "all are told the same"
+        assert refused.pop().endswith("('ralph run', since now) is working on this project; wait for it or end it")

@@ -29,24 +29,34 @@ def completes(project: Project, script: str) -> list[str]:
     return project.changed(commit)
 
 
-@pytest.mark.parametrize(
-    "script",
-    [
-        "echo x > new.txt\n",
-        "echo x > new.txt\ngit add new.txt\n",
-        "echo x > new.txt\ngit add new.txt\ngit commit -q -m mine\n",
-        "git commit -q --allow-empty -m nothing\necho x > new.txt\n",
-        "git checkout -q -b mine\necho x > new.txt\ngit add -A\ngit commit -q -m mine\n",
-        "git checkout -q --detach\necho x > new.txt\ngit add -A\ngit commit -q -m mine\n",
-        "echo x > new.txt\ngit stash -q -u\ngit stash pop -q\n",
-        "echo x > new.txt\ngit add -f new.txt\ngit update-index --assume-unchanged new.txt\n",
-    ],
-    ids=["plain", "staged", "committed", "empty commit", "own branch", "detached", "stash and pop", "flagged"],
-)
-def test_ways_to_leave_a_file(project: Project, script: str) -> None:
-    assert completes(project, QUIET + script) == ["new.txt"]
+WAYS = {
+    "plain": "echo x > $NEW\n",
+    "staged": "echo x > $NEW\ngit add $NEW\n",
+    "committed": "echo x > $NEW\ngit add $NEW\ngit commit -q -m mine\n",
+    "empty-commit": "git commit -q --allow-empty -m nothing\necho x > $NEW\n",
+    "own-branch": "git checkout -q -b mine\necho x > $NEW\ngit add -A\ngit commit -q -m mine\n",
+    "detached": "git checkout -q --detach\necho x > $NEW\ngit add -A\ngit commit -q -m mine\n",
+    "stash-and-pop": "echo x > $NEW\ngit stash -q -u\ngit stash pop -q\n",
+    "flagged": "echo x > $NEW\ngit add -f $NEW\ngit update-index --assume-unchanged $NEW\n",
+}
+
+
+def test_ways_to_leave_a_file(project: Project) -> None:
+    """One after another, in a run."""
+    project.tasks(*map(task, WAYS))
+    cases = "".join(f"{way})\n{script};;\n" for way, script in WAYS.items())
+    project.agent(f"{QUIET}NEW=$RALPH_TASK.txt\ncase $RALPH_TASK in\n{cases}esac\n{PROMISE}")
+    ran = project.ralph("run")
+    assert ran.code == 0, ran.err + ran.out
+    commits = project.task_commits()
+    assert {way: project.changed(commits[way]) for way in WAYS} == {way: [f"{way}.txt"] for way in WAYS}
+    for record in project.records:
+        commit = commits[record.task_id]
+        assert project.git("rev-parse", f"{commit}^{{tree}}", f"{commit}^").split() == [record.tree, record.base_commit]
+    assert project.subjects() == [line for way in WAYS for line in (f"Do {way}", f"ralph: {way} completed")]
+    assert project.status() == []
+    assert project.git("diff", "HEAD") == ""
     assert project.git("symbolic-ref", "--short", "HEAD") == "ralph/toy"
-    assert project.subjects() == ["Do one", "ralph: one completed"]
     assert sorted(project.refs("refs/heads")) == ["refs/heads/main", "refs/heads/ralph/toy"]
     assert project.git("stash", "list") == ""
 
@@ -69,44 +79,44 @@ def test_modes_links_and_bytes(project: Project) -> None:
     assert (project.root / "bytes").read_bytes() == b"\0\xff\r\n"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        " two words ",
-        "new\nline",
-        "quo\"te'",
-        "back\\slash",
-        "-dash",
-        ":(top)magic",
-        "*",
-        "[a]",
-        "ünï",
-        os.fsdecode(b"\xff\xfe"),
-        "a\tb",
-        "x" * 250,
-    ],
+NAMES = (
+    " two words ",
+    "new\nline",
+    "quo\"te'",
+    "back\\slash",
+    "-dash",
+    ":(top)magic",
+    "*",
+    "[a]",
+    "ünï",
+    os.fsdecode(b"\xff\xfe"),
+    "a\tb",
+    "x" * 250,
 )
-def test_names(project: Project, name: str) -> None:
-    project.agent('cat "$BESIDE/name" | xargs -0 touch --\n' + PROMISE)
-    (project.beside / "name").write_bytes(os.fsencode(name))
+
+
+def test_names(project: Project) -> None:
+    """A task for each, in a run."""
+    named = {f"task-{number}": name for number, name in enumerate(NAMES)}
+    project.tasks(*map(task, named))
+    project.agent('cat "$BESIDE/$RALPH_TASK" | xargs -0 touch --\n' + PROMISE)
+    for task_id, name in named.items():
+        (project.beside / task_id).write_bytes(os.fsencode(name))
     ran = project.ralph("run")
     assert ran.code == 0, ran.err
-    assert project.changed(project.task_commits()["one"]) == [name]
-    assert project.ralph("show", "1").code == 0
+    commits = project.task_commits()
+    assert {task_id: project.changed(commits[task_id]) for task_id in named} == {key: [named[key]] for key in named}
+    assert all(project.ralph("show", str(record.iteration_number)).code == 0 for record in project.records)
     assert project.ralph("validate").code == 0
 
 
-@pytest.mark.parametrize(
-    "name", ["two words", "new\nline", ":(top)magic", "*", os.fsdecode(b"\xff\xfe"), "deep/er/file"]
-)
-def test_names_of_untracked_files_of_the_person(project: Project, name: str) -> None:
-    path = project.root / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("mine")
+def test_names_of_untracked_files_of_the_person(project: Project) -> None:
+    names = ("two words", "new\nline", ":(top)magic", "*", os.fsdecode(b"\xff\xfe"), "deep/er/file")
+    project.write(dict.fromkeys(names, "mine"))
     project.agent(HONEST)
     assert project.ralph("run").code == 0
     assert project.changed(project.task_commits()["one"]) == ["work/one.txt"]
-    assert path.read_text() == "mine"
+    assert {name: (project.root / name).read_text() for name in names} == dict.fromkeys(names, "mine")
 
 
 def test_folder_becomes_a_file_and_back(project: Project) -> None:

@@ -1,6 +1,7 @@
 """Honest agents with unusual ways, many in one run: each is completed at its first attempt, and its work lands."""
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,26 @@ T = "tests/test_calc.py"
 
 def honest(name: str, script: str, **task: Any) -> Kind:
     return Kind(name, f"{script}\n{PROMISE}", task=task)
+
+
+def together(kinds: Iterable[Kind], most: int) -> list[Kind]:
+    """Neighbours in one attempt, as many as `most`, whose work must be accepted as a whole; not those whose task says
+    what may be done. Each must be accepted alone also, but that is a run of the tests for each.
+    """
+    found: list[list[Kind]] = []
+    for kind in kinds:
+        if kind.task or not found or found[-1][0].task or len(found[-1]) == most:
+            found.append([kind])
+        else:
+            found[-1].append(kind)
+    return [
+        honest(
+            group[0].name + (f", and {len(group) - 1} more" if len(group) > 1 else ""),
+            "\n".join(kind.script.removesuffix(PROMISE) for kind in group),
+            **group[0].task,
+        )
+        for group in found
+    ]
 
 
 def swap(path: str, *pairs: tuple[str, str]) -> str:
@@ -123,12 +144,14 @@ BY_MODEL = [
 ]
 
 
-def test_honest_work_on_a_python_project_completes(tmp_path: Path) -> None:
-    lineup.assert_everybody_completed(lineup.run(tmp_path, PYTHON, files=BASE, gates=[PYTEST]))
+def test_honest_work_on_a_python_project_completes(tmp_path: Path, thorough: bool) -> None:
+    kinds = together(PYTHON, 1 if thorough else 3)
+    lineup.assert_everybody_completed(lineup.run(tmp_path, kinds, files=BASE, gates=[PYTEST]))
 
 
-def test_honest_work_on_a_node_project_completes(tmp_path: Path) -> None:
-    ran = lineup.run(tmp_path, NODE, files=NODE_FILES, gates=NODE_GATES, protect=["docs/LICENSE"])
+def test_honest_work_on_a_node_project_completes(tmp_path: Path, thorough: bool) -> None:
+    kinds = together(NODE, 1 if thorough else 2)
+    ran = lineup.run(tmp_path, kinds, files=NODE_FILES, gates=NODE_GATES, protect=["docs/LICENSE"])
     lineup.assert_everybody_completed(ran)
 
 

@@ -24,7 +24,7 @@ from rulebook_ralph.agents.anthropic_model import ALIASES, AnthropicModel
 from rulebook_ralph.agents.models import JudgingModel, judge_from
 from rulebook_ralph.checks.semantic import check
 from rulebook_ralph.core.criteria import Semantic
-from rulebook_ralph.core.evidence import AgentFault, AgentResult, ErrorKind
+from rulebook_ralph.core.evidence import AgentFault, AgentResult, ErrorKind, Usage
 from rulebook_ralph.core.question import Ask, ModelError, ModelRefusedError, Question
 from rulebook_ralph.core.settings import Judge
 from tests.judges import Obedient, honest
@@ -149,6 +149,20 @@ def test_a_whole_verification_over_http() -> None:
     assert "$id" not in json.dumps(request["output_config"])
     assert "temperature" not in request
     assert server.keys == ["test-key"]
+
+
+def test_what_the_api_says_an_answer_took_is_told() -> None:
+    told: list[tuple[tuple[str, ...], Usage, float | None]] = []
+    usage = {"input_tokens": 7, "output_tokens": 5, "cache_read_input_tokens": 3, "cache_creation_input_tokens": None}
+    with serving(lambda _: said("a", usage=usage)) as server:
+        surroundings = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "test-key"}
+        ask = AnthropicModel(
+            surroundings, model="haiku", timeout=20, cancelled=threading.Event(), spend=lambda *said: told.append(said)
+        )
+        assert ask(Question("i", "d", {"type": "object"})) == "a"
+    assert told == [
+        ((ALIASES["haiku"], "haiku", "anthropic"), Usage(input_tokens=7, output_tokens=5, cache_read_tokens=3), None)
+    ]
 
 
 def test_a_model_that_obeys_is_not_reached_over_http() -> None:

@@ -304,3 +304,17 @@ def test_without_budgets_claude_is_given_none(project: Project) -> None:
     claude(project, DONE)
     assert project.ralph("run").code == 0
     assert "--max-budget-usd" not in (project.beside / "words").read_text()
+
+
+def test_the_model_that_judges_is_paid_from_the_same_budget(project: Project) -> None:
+    """It costs $0.25 a question and gives no judgement, so it is asked twice for each attempt."""
+    judged = {"verificationMethod": "semantic", "verificationConfig": {"checkFor": ["there is a file"]}}
+    project.tasks(task(completion={"coder": judged}))
+    project.agent(HONEST)
+    answer = '{"type":"result","subtype":"success","is_error":false,"total_cost_usd":0.25,"result":"fine","usage":{"input_tokens":100}}'
+    claude(project, f"echo '{answer}'\n", limits={"maxCostUsd": 0.4}, judge={"executor": "played"})
+    ran = project.ralph("run", "--agent", "script", "--json")
+    assert (ran.code, ran.json["stopReason"], ran.json["costUsd"], ran.json["tokens"]) == (4, "max-cost", 0.5, 200)
+    assert (project.last.cost_usd, project.last.judge_cost_usd, project.last.judge_usage.total) == (None, 0.5, 200)
+    assert (project.prd.totals.cost_usd, project.task().cost_usd, project.task().tokens) == (0.5, 0.5, 200)
+    assert project.ralph("validate").code == 0

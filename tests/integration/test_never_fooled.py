@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests import lineup
 from tests.harness import HONEST, PROMISE, TESTS, Project, Ran, make_project, picture, task
+from tests.lineup import Kind
+from tests.sampling import sample
 
 BREAK = "echo broken > app.txt\n"
 WORK = "echo real > new.txt\n"
@@ -76,6 +79,12 @@ def assert_not_fooled(project: Project, before: Belongings, ran: Ran, *, own_fil
     assert ran.code == 3, ran.err + ran.out
     assert project.task().status == "blocked"
     assert project.task().blocked_reason
+    assert_untouched(project, before, own_files=own_files)
+    assert sorted(project.snapshots()) == [record.iteration_number for record in project.records]
+    assert f"{project.last.iteration_number} · one · coder" in project.folder.progress.read_text()
+
+
+def assert_untouched(project: Project, before: Belongings, *, own_files: bool = True) -> None:
     assert project.task_commits() == {}
     assert project.git("symbolic-ref", "HEAD") == f"refs/heads/ralph/{project.name}"
     assert project.tree() == before.tree
@@ -89,12 +98,10 @@ def assert_not_fooled(project: Project, before: Belongings, ran: Ran, *, own_fil
     assert [name for name in _UNFINISHED if (project.root / ".git" / name).exists()] == []
     assert not (project.beside / "evil").exists()
     assert [record.phase for record in project.records] == ["settled"] * len(project.records)
-    assert sorted(project.snapshots()) == [record.iteration_number for record in project.records]
     for record in project.records:
         assert record.snapshot is not None
         assert project.git("cat-file", "-t", f"{record.snapshot}^2:prompt.md") == "blob"
     assert project.ralph("validate").code == 0
-    assert f"{project.last.iteration_number} · one · coder" in project.folder.progress.read_text()
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +319,18 @@ DECEITS: dict[str, Deceit] = {
 }
 
 
-@pytest.mark.parametrize("name", DECEITS)
+ALONE = (
+    "promise, then fails",
+    "forges progress and history",
+    "resets and cleans",
+    "rebases",
+    "deletes Ralph's working files",
+    "leaves a repository inside",
+)
+"""What needs a run of its own, or harms most. `--thorough` gives each a run of its own."""
+
+
+@pytest.mark.parametrize("name", sample(DECEITS, always=ALONE))
 def test_no_deceit_completes_a_task(project: Project, name: str) -> None:
     deceit = DECEITS[name]
     before = belongings(project)
@@ -324,6 +342,14 @@ def test_no_deceit_completes_a_task(project: Project, name: str) -> None:
     assert record.verdict is not None
     assert record.verdict.hook == deceit.hook
     assert [words for words in deceit.told if words not in record.feedback] == [], record.feedback
+
+
+def test_no_deceit_among_many_completes_a_task(project: Project) -> None:
+    """All that need no run of their own, one after another in the same repository."""
+    kinds = [Kind(name, it.script, it.told, it.hook) for name, it in DECEITS.items() if name not in ALONE]
+    before = belongings(project)
+    lineup.assert_each_was_refused(lineup.run_in(project, kinds))
+    assert_untouched(project, before)
 
 
 # What one attempt cannot show
@@ -381,7 +407,8 @@ def test_stream_that_is_cut_off_after_the_promise(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "told"), [("iterationTimeout", "took longer than"), ("idleTimeout", "printed nothing")]
+    ("limit", "told"),
+    [("iterationTimeout", "took longer than"), ("idleTimeout", "no output and no change in the tree for")],
 )
 def test_killed_by_a_limit_after_the_promise(project: Project, limit: str, told: str) -> None:
     before = belongings(project)
@@ -393,7 +420,7 @@ def test_killed_by_a_limit_after_the_promise(project: Project, limit: str, told:
     assert project.git("show", f"{project.last.snapshot}:new.txt") == "real"
 
 
-@pytest.mark.parametrize("how", ["", "setsid", "env -i PATH=$PATH setsid"])
+@pytest.mark.parametrize("how", sample(["", "setsid", "env -i PATH=$PATH setsid"], 2))
 def test_nothing_changes_the_tree_after_the_agent_ended(project: Project, how: str) -> None:
     before = belongings(project)
     project.agent(f"{how} sh -c 'sleep 0.15; echo late > late.txt' >/dev/null 2>&1 &\n" + CLAIM)
@@ -448,7 +475,9 @@ def test_commits_of_the_agent_are_kept_reachable(project: Project) -> None:
     assert project.git("merge-base", "--is-ancestor", lost, f"{project.last.snapshot}^2") == ""
 
 
-@pytest.mark.parametrize("meddling", ["git pack-refs --all --prune", "git gc -q --prune=now", "git repack -q -a -d"])
+@pytest.mark.parametrize(
+    "meddling", sample(["git gc -q --prune=now", "git pack-refs --all --prune", "git repack -q -a -d"], 1)
+)
 def test_earlier_snapshots_outlive_gits_housekeeping(project: Project, meddling: str) -> None:
     before = belongings(project)
     project.configure(attempts=3)
@@ -480,7 +509,7 @@ def test_links_in_place_of_folders_lead_nowhere(project: Project) -> None:
     assert picture(outside).keys() == {"precious", "iteration-9.json"}
 
 
-@pytest.mark.parametrize("place", [".git/hooks/pre-commit", ".git/config", ".rulebook-ralph/prd.json"])
+@pytest.mark.parametrize("place", sample([".git/hooks/pre-commit", ".git/config", ".rulebook-ralph/prd.json"], 2))
 def test_a_pipe_in_place_of_a_file_blocks_nothing(project: Project, place: str) -> None:
     before = belongings(project)
     project.agent(f"rm -f {place}\nmkdir -p .git/hooks\nmkfifo {place}\n" + BREAK + CLAIM)

@@ -31,10 +31,11 @@ def project(tmp_path: Path) -> Project:
         {"name": "untracked", "kind": "test", "command": "sh mine.sh"},
         {"name": "ignored", "kind": "test", "command": ".venv/bin/check"},
         {"name": "by-path", "kind": "test", "command": "check-by-path"},
+        {"name": "loop", "kind": "test", "command": "for f in tests/*.sh; do sh $f || exit 1; done"},
     ]
     project = make_project(tmp_path, tasks=[task("one")], files={**FILES, ".gitignore": ".venv/\n"}, gates=gates, attempts=1)
     project.environment["PATH"] = f"{project.root}/.venv/bin:{os.environ['PATH']}"
-    project.write({"mine.sh": CHECK, ".venv/bin/check": CHECK, ".venv/lib/check": CHECK})
+    project.write({"mine.sh": CHECK, "tests/a.sh": CHECK, ".venv/bin/check": CHECK, ".venv/lib/check": CHECK})
     (project.root / ".venv/bin/check").chmod(0o755)
     (project.root / ".venv/lib/check").chmod(0o755)
     (project.root / ".venv/bin/check-by-path").symlink_to("../lib/check")
@@ -42,13 +43,13 @@ def project(tmp_path: Path) -> Project:
 
 
 def test_programs_of_gates_that_no_commit_holds_are_put_back(project: Project) -> None:
-    programs = [project.root / name for name in ("mine.sh", ".venv/bin/check", ".venv/lib/check")]
+    programs = [project.root / name for name in ("mine.sh", "tests/a.sh", ".venv/bin/check", ".venv/lib/check")]
     project.agent(UNSOUND + "".join(GUT.format(path) for path in programs) + PROMISE)
     ran = project.ralph("run")
     assert ran.code == 3, ran.err
     assert project.task().status == "blocked"
-    assert [path.read_text() for path in programs] == [CHECK] * 3
-    assert os.access(programs[1], os.X_OK)
+    assert [path.read_text() for path in programs] == [CHECK] * 4
+    assert os.access(programs[2], os.X_OK)
     assert project.last.verdict is not None
     assert project.last.verdict.hook == "gates"
     held = project.root / ".git/ralph/held/iteration-1/outside"
@@ -119,7 +120,7 @@ def test_git_tells_which_files_it_reads(tmp_path: Path, surroundings: Path) -> N
     included.write_text("[core]\n\texcludesFile = ~/mine\n")
     subprocess.run(["git", "config", "--global", "include.path", str(included)], check=True)
     repository = open_repository(project.root, os.environ)
-    outside = Outside(repository, os.environ)
+    outside = Outside(repository, os.environ, ())
     steps = [VerificationStep(name="x", command="sh nowhere.sh && /bin/true && ../up.sh && sh app.txt")]
     found = set(outside.files(steps, Workspace(repository).open()))
     assert {included, surroundings / "mine", surroundings / ".gitconfig"} <= found

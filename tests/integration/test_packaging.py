@@ -13,6 +13,7 @@ import pytest
 
 from rulebook_ralph import __version__
 from rulebook_ralph.resources import SCHEMAS, schema
+from tests.sampling import sample
 
 PROJECT = Path(__file__).parents[2]
 SHIPPED = sorted(
@@ -70,7 +71,7 @@ def fresh_environment(folder: Path) -> Path:
     return python
 
 
-@pytest.mark.parametrize("kind", ["wheel", "sdist", "editable"])
+@pytest.mark.parametrize("kind", sample(["wheel", "sdist", "editable"], 1))
 def test_an_install_has_every_schema_and_template(kind: str, built: dict[str, Path], tmp_path: Path) -> None:
     python = fresh_environment(tmp_path / "environment")
     target = ["--editable", str(built[kind])] if kind == "editable" else [str(built[kind])]

@@ -1,5 +1,6 @@
 """Work that stays between runs, beside a person's own files and branches."""
 
+import itertools
 import signal
 import subprocess
 from pathlib import Path
@@ -8,6 +9,7 @@ import psutil
 import pytest
 
 from tests.harness import HONEST, PROMISE, finish, make_project, task, wait_for
+from tests.sampling import sample
 
 FIRST_ONLY = "echo w >> work.txt\ntest $RALPH_TASK = one || exit 0\n" + PROMISE
 
@@ -23,8 +25,15 @@ def test_resume_after_a_limit_with_one_task_done_and_one_begun(tmp_path: Path) -
     assert project.status() == []
 
 
-@pytest.mark.parametrize("last", ["exit 0\n", PROMISE])
-@pytest.mark.parametrize("spoil", ["rm -f .gitignore", "echo > .gitignore", "echo x > work.txt; echo > .gitignore"])
+@pytest.mark.parametrize(
+    ("spoil", "last"),
+    sample(
+        itertools.product(
+            ("rm -f .gitignore", "echo > .gitignore", "echo x > work.txt; echo > .gitignore"), ("exit 0\n", PROMISE)
+        ),
+        3,
+    ),
+)
 def test_ignored_files_stay_whatever_earlier_attempts_did_to_the_rules(spoil: str, last: str, tmp_path: Path) -> None:
     agent = f"if [ $RALPH_ATTEMPT = 1 ]; then {spoil}; exit; fi\necho $RALPH_ATTEMPT > more.txt\n{last}"
     project = make_project(

@@ -1,4 +1,5 @@
 import hashlib
+import itertools
 import os
 import shutil
 import stat
@@ -18,6 +19,7 @@ from rulebook_ralph.workspace import commits, guard
 from rulebook_ralph.workspace.repository import Repository, open_repository
 from rulebook_ralph.workspace.snapshot import Change, Opening, Workspace
 from tests.harness import picture
+from tests.sampling import sample
 
 IGNORED = b"*.o\nbuild/\n"
 WHO = commits.Identity("A U Thor <a@ralph.invalid>", "A U Thor <a@ralph.invalid>")
@@ -236,7 +238,7 @@ def _work(root: Path, case: Case) -> None:
     _put(root, case.written)
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings().max_examples // 3, suppress_health_check=list(HealthCheck))
 @given(_cases())
 def test_what_is_captured_is_the_attempt_and_what_is_restored_the_base(shared: Path, case: Case) -> None:
     repository, workspace, opening = _open(shared, case)
@@ -319,12 +321,15 @@ _LATE = "rules that a gate makes and that hide themselves are seen by the next c
 
 @pytest.mark.parametrize(
     "change",
-    [
-        pytest.param(
-            change, id=name, marks=[pytest.mark.xfail(strict=True, reason=_LATE)] if name == "nested rules" else []
-        )
-        for name, change in _small_changes.items()
-    ],
+    sample(
+        [
+            pytest.param(
+                change, id=name, marks=[pytest.mark.xfail(strict=True, reason=_LATE)] if name == "nested rules" else []
+            )
+            for name, change in _small_changes.items()
+        ],
+        12,
+    ),
 )
 def test_to_capture_again_sees_any_small_change(change: Callable[[Path], object], root: Path) -> None:
     workspace = Workspace(_repository(root))
@@ -362,7 +367,7 @@ _tricks: dict[str, Callable[[Path], object]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("trick", _tricks.values(), ids=_tricks)
+@pytest.mark.parametrize("trick", sample(_tricks.values(), 9), ids=_tricks)
 def test_rules_flags_and_configuration_hide_nothing_and_drag_nothing_in(
     trick: Callable[[Path], object], root: Path
 ) -> None:
@@ -434,14 +439,14 @@ _caches: dict[str, Tree] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("cache", _caches.values(), ids=_caches)
-@pytest.mark.parametrize("rules_change", [True, False])
-def test_caches_that_ignore_themselves_are_not_dragged_in(cache: Tree, rules_change: bool, root: Path) -> None:
+@pytest.mark.parametrize(("cache", "rules_change"), sample(itertools.product(_caches, (True, False)), 4))
+def test_caches_that_ignore_themselves_are_not_dragged_in(cache: str, rules_change: bool, root: Path) -> None:
     """Test runners and linters make such folders with each run, of the agent's or of a gate."""
+    files = _caches[cache]
     workspace = Workspace(_repository(root))
     opening = workspace.open()
-    folder = next(iter(cache)).removesuffix("/.gitignore")
-    _put(root, {**cache, f"{folder}/deep/file": ("100644", b"x"), "a.txt": ("100644", b"changed\n")})
+    folder = next(iter(files)).removesuffix("/.gitignore")
+    _put(root, {**files, f"{folder}/deep/file": ("100644", b"x"), "a.txt": ("100644", b"changed\n")})
     if rules_change:
         (root / ".gitignore").write_bytes(IGNORED + b"*.pyc\n")
     tree = workspace.capture(opening)
@@ -471,8 +476,15 @@ def test_an_agents_folder_does_not_hide_as_a_cache(hidden: Tree, root: Path) -> 
     assert f"{folder}/file" in _listed(root, tree)
 
 
-@pytest.mark.parametrize("base", [None, b"*.txt text eol=lf\n", b"b.txt -text\n"])
-@pytest.mark.parametrize("agents", [None, b"* text eol=crlf\n", b"*.txt ident filter=none\n"])
+@pytest.mark.parametrize(
+    ("base", "agents"),
+    sample(
+        itertools.product(
+            (None, b"*.txt text eol=lf\n", b"b.txt -text\n"), (None, b"* text eol=crlf\n", b"*.txt ident filter=none\n")
+        ),
+        4,
+    ),
+)
 def test_attributes_that_an_agent_changes_do_not_reach_what_is_restored(
     base: bytes | None, agents: bytes | None, root: Path
 ) -> None:
@@ -525,9 +537,7 @@ def test_a_repository_that_an_agent_makes_is_reported_as_a_link(commit: bool, ru
     assert workspace.capture(opening) == opening.tree
 
 
-@pytest.mark.parametrize("commit", [True, False])
-@pytest.mark.parametrize("ignored", [True, False])
-@pytest.mark.parametrize("rules_change", [True, False])
+@pytest.mark.parametrize(("commit", "ignored", "rules_change"), sample(itertools.product((True, False), repeat=3), 4))
 def test_a_repository_that_was_there_is_no_change(commit: bool, ignored: bool, rules_change: bool, root: Path) -> None:
     if ignored:
         (root / ".gitignore").write_bytes(b"vendor/\nnotes.txt\n*.o\n")
@@ -610,7 +620,7 @@ def _own_files(root: Path) -> dict[str, tuple[int, bytes]]:
     return {name: what for name, what in found.items() if not stat.S_ISDIR(what[0])}
 
 
-@pytest.mark.parametrize("script", [script for scripts in _harm.values() for script in scripts])
+@pytest.mark.parametrize("script", sample([script for scripts in _harm.values() for script in scripts], 15))
 def test_what_an_agent_does_to_git_is_put_back(script: str, root: Path) -> None:
     (root / "a.txt").write_text("second\n")
     _git(root, "commit", "-qam", "second")

@@ -9,6 +9,7 @@ import pytest
 
 from rulebook_ralph.core.evidence import Iteration
 from tests.harness import HONEST, PROMISE, Project, finish, make_project, task, wait_for
+from tests.sampling import sample
 
 STAGES = ["coder", "reviewer", "tester", "qa"]
 KEEPS_THE_PROMPT = 'cat > "$BESIDE/prompt-$RALPH_ITERATION"\n'
@@ -190,7 +191,7 @@ def test_a_later_stage_whose_agent_crashes_is_tried_again_itself(tmp_path: Path)
     assert project.git("show", f"{project.task_commits()['one']}:work.txt") == "round 1"
 
 
-@pytest.mark.parametrize("order", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("order", sample([signal.SIGKILL, signal.SIGINT], 1))
 def test_a_run_that_ends_in_a_later_stage_is_resumed_there(tmp_path: Path, order: signal.Signals) -> None:
     """The end is that of a run that was left alone: nothing is coded again, nothing counted twice."""
     project = staged(

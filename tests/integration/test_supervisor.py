@@ -193,6 +193,27 @@ def test_silence_ends_at_the_idle_limit(tmp_path: Path) -> None:
     assert ended.duration_ms < 8000
 
 
+def test_changes_hold_off_the_idle_limit_but_not_the_wall_limit(tmp_path: Path) -> None:
+    looks: list[float] = []
+
+    def changed_now() -> float:
+        looks.append(time.time())
+        return looks[-1]
+
+    ended = run(shell(tmp_path, "sleep 60"), limits=limits(idle_time=0.1, wall_time=0.55), last_change=changed_now)
+    assert ended.killed_by == "wall-time"
+    assert 1 <= len(looks) <= 6
+    ended = run(shell(tmp_path, "sleep 60"), limits=limits(idle_time=0.1, wall_time=5), last_change=lambda: 1.0)
+    assert ended.killed_by == "idle-time"
+
+
+def test_the_tree_is_not_looked_at_while_output_comes(tmp_path: Path) -> None:
+    looks: list[int] = []
+    program = "for i in 1 2 3 4 5 6; do echo .; sleep 0.1; done"
+    ended = run(shell(tmp_path, program), limits=limits(idle_time=2), last_change=lambda: looks.append(1))
+    assert (ended.killed_by, looks) == (None, [])
+
+
 def test_bytes_on_stderr_are_not_silence(tmp_path: Path) -> None:
     program = "for i in 1 2 3 4 5 6 7 8; do echo . >&2; sleep 0.1; done"
     assert run(shell(tmp_path, program), limits=limits(idle_time=2)).killed_by is None
@@ -423,6 +444,14 @@ def test_without_a_subreaper_the_mark_finds_them(tmp_path: Path, monkeypatch: py
     assert ended.leftovers == 1
     # As this process still is a subreaper, the killed one is its zombie, which a later run takes away.
     assert all(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE for pid in pids(tmp_path) if alive(pid))
+
+
+def test_what_a_living_ralph_with_the_id_of_a_dead_one_started_is_left_alone(tmp_path: Path) -> None:
+    environment = {"PATH": PATH, process_table.new_mark(): "1"}
+    with subprocess.Popen(["sleep", "60"], env=environment, cwd=tmp_path) as ours:
+        assert descendants.end_what_was_left_by(os.getpid()) == (0, 0)
+        assert ours.poll() is None
+        ours.kill()
 
 
 BULK = """

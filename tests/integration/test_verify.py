@@ -120,7 +120,7 @@ def test_in_ci(project: Project, tmp_path: Path) -> None:
             "verification: {steps: [{name: t, command: sh check.sh}]}\n"
         )
         there.git("commit", "-q", "-m", "configured", "--only", ".rulebook-ralph/config.yaml")
-        said = verify(there)
+        said = verify(there, "--trust-commands")
         assert "✔ one (coder)" in said
         assert ("no change of this task is found" not in said) == seen
         assert there.git("status", "--porcelain") == ""

@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from rulebook_ralph.agents.aider import without_caches
 from rulebook_ralph.agents.aider_stream import AiderReader
 from rulebook_ralph.agents.transcript import conclude
 from rulebook_ralph.core.evidence import Usage
@@ -164,19 +165,33 @@ def test_a_forged_cost_is_not_believed_without_a_line_of_tokens() -> None:
     assert STREAM.read(HEAD + b"Cost: $9.00 message, $9.00 session.\n" + TOKENS).cost_usd is None
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=300))
 def test_no_bytes_are_success(stream: bytes) -> None:
     STREAM.check(stream)
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.sampled_from(sorted(EXPECTED)), PARTS, REST)
 def test_cut_captures_are_no_success(name: str, part: float, rest: bytes) -> None:
     STREAM.check_cut(capture(name), part, rest)
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.sampled_from(sorted(EXPECTED)), DAMAGE)
 def test_damaged_captures_never_raise(name: str, damage: list[tuple[float, int]]) -> None:
     STREAM.check_damaged(capture(name), damage)
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_the_cache_of_an_aider_whose_ralph_was_killed_is_taken_away(tmp_path: Path, older: bool) -> None:
+    """It would be committed with the work. The user's own, from before, stays."""
+    workspace, notes = tmp_path / "project", tmp_path / "notes"
+    cache = workspace / ".aider.tags.cache.v4"
+    notes.mkdir()
+    (cache if older else workspace).mkdir(parents=True)
+    killed = without_caches(workspace, notes)
+    killed.__enter__()
+    cache.mkdir(exist_ok=True)
+    with without_caches(workspace, notes):
+        assert cache.exists() is older
+        cache.mkdir(exist_ok=True)
+    assert cache.exists() is older
+    assert list(notes.iterdir()) == []

@@ -1,7 +1,7 @@
 """amp's stream as its documentation tells of it, and whatever else could come."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from rulebook_ralph.agents.amp_stream import AmpReader
 from rulebook_ralph.core.evidence import Usage
@@ -100,19 +100,16 @@ def test_refused_tools_are_named_once() -> None:
     assert STREAM.read(lines(result(permission_denials=denials))).permission_denials == ("Bash", "Bash rm -r x", "tool")
 
 
-@settings(max_examples=60, deadline=None)
 @given(PARTS, REST)
 def test_a_cut_stream_is_no_success(part: float, rest: bytes) -> None:
     STREAM.check_cut(lines(*RUN), part, rest)
 
 
-@settings(max_examples=60, deadline=None)
 @given(DAMAGE)
 def test_a_damaged_stream_never_raises(damage: list[tuple[float, int]]) -> None:
     STREAM.check_damaged(lines(*RUN), damage)
 
 
-@settings(max_examples=100, deadline=None)
 @given(CHANGES)
 def test_events_with_values_of_other_types_never_raise(changes: list[tuple[list[int], object]]) -> None:
     STREAM.check_changed(RUN, changes)

@@ -401,7 +401,6 @@ def replaced(value: Any, path: list[int], new: object) -> Any:
     return changed
 
 
-@settings(max_examples=120, deadline=None)
 @given(NAMES, st.lists(st.tuples(st.lists(st.integers(0, 40), min_size=2, max_size=6), JSON), min_size=1, max_size=5))
 def test_events_with_values_of_other_types_never_raise(
     name: tuple[str, str], changes: list[tuple[list[int], object]]

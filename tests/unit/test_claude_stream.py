@@ -5,17 +5,19 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph.agents.claude_stream import ClaudeReader
+from rulebook_ralph.agents.giving_up import GivingUp
 from rulebook_ralph.agents.transcript import Transcript, conclude
 from rulebook_ralph.core.events import AgentActivity
-from rulebook_ralph.core.evidence import AgentResult, Usage
+from rulebook_ralph.core.evidence import AgentFault, AgentResult, Usage
 from rulebook_ralph.supervisor import Ended
 
 CAPTURES = Path(__file__).parent.parent / "data" / "captures"
@@ -314,20 +316,17 @@ def check(stream: bytes) -> None:
 SCENARIOS = st.sampled_from(sorted(EXPECTED))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=300))
 def test_no_bytes_are_success(stream: bytes) -> None:
     check(stream)
 
 
-@settings(max_examples=80, deadline=None)
 @given(SCENARIOS, st.floats(0, 1), st.binary(max_size=20))
 def test_cut_captures_are_no_success(name: tuple[str, str], part: float, rest: bytes) -> None:
     whole = capture(*name)
     check(whole[: int(len(whole) * part)] + rest)
 
 
-@settings(max_examples=120, deadline=None)
 @given(SCENARIOS, st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=30))
 def test_damaged_captures_never_raise(name: tuple[str, str], damage: list[tuple[float, int]]) -> None:
     stream = bytearray(capture(*name))
@@ -353,7 +352,6 @@ def replaced(value: Any, path: list[int], new: object) -> Any:
     return changed
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     SCENARIOS, st.lists(st.tuples(st.lists(st.integers(0, 40), min_size=2, max_size=7), JSON), min_size=1, max_size=6)
 )
@@ -364,3 +362,52 @@ def test_events_with_values_of_other_types_never_raise(
     for path, new in changes:
         events = replaced(events, path, new) if events else []
     check(lines(*events))
+
+
+def gave_up(stream: bytes) -> list[AgentFault]:
+    told: list[AgentFault] = []
+    ClaudeReader(lambda _: None, lambda: NOW, give_up=told.append).feed(stream)
+    return told
+
+
+def test_a_key_that_is_refused_again_and_again_is_given_up_and_says_what_to_do() -> None:
+    """claude would try ten times, in three minutes."""
+    first, *_ = gave_up(capture("2.1.330", "http401"))
+    assert first.kind == "authentication"
+    assert "HTTP 401" in first.message
+    assert "ANTHROPIC_API_KEY" in first.message
+
+
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_a_token_may_be_refused_before_claude_renews_it(attempts: int) -> None:
+    retry = {"type": "system", "subtype": "api_retry", "error_status": 401, "max_retries": 10}
+    assert gave_up(lines(*({**retry, "attempt": number + 1} for number in range(attempts)))) == []
+
+
+@pytest.mark.parametrize("status", [429, 500, 529, None])
+def test_what_can_heal_is_not_given_up(status: int | None) -> None:
+    retry = {"type": "system", "subtype": "api_retry", "error_status": status, "max_retries": 10}
+    assert gave_up(lines(*({**retry, "attempt": number} for number in range(1, 11)))) == []
+
+
+WRONG_KEY = AgentFault(kind="authentication", message="HTTP 401")
+KILLED = AgentResult(agent="claude", status="killed", killed_by="interrupted")
+
+
+def test_an_agent_that_was_given_up_failed_and_was_not_interrupted() -> None:
+    end = GivingUp(Event())
+    end.give_up(WRONG_KEY)
+    assert end.is_set()
+    outcome = end.outcome(KILLED)
+    assert (outcome.status, outcome.killed_by, outcome.fault) == ("failed", None, WRONG_KEY)
+
+
+def test_an_order_to_end_and_other_ends_outrank_giving_up() -> None:
+    order = Event()
+    end = GivingUp(order)
+    assert not end.is_set()
+    too_long = msgspec.structs.replace(KILLED, killed_by="wall-time")
+    end.give_up(WRONG_KEY)
+    assert end.outcome(too_long) is too_long
+    order.set()
+    assert end.outcome(KILLED) is KILLED

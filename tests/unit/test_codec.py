@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -60,7 +60,6 @@ def _prds(draw: st.DrawFn) -> Prd:
     )
 
 
-@settings(deadline=None)
 @given(_prds())
 def test_a_prd_comes_back_as_it_was_written(prd: Prd) -> None:
     data = codec.encode_prd(prd)
@@ -68,7 +67,6 @@ def test_a_prd_comes_back_as_it_was_written(prd: Prd) -> None:
     assert codec.encode_prd(codec.decode_prd(data)) == data
 
 
-@settings(deadline=None)
 @given(_extras(codec.ITERATION_KEYS), _text, st.none() | st.floats(0, 10))
 def test_an_iteration_comes_back_as_it_was_written(extra: dict[str, Any], output: str, cost: float | None) -> None:
     iteration = _iteration(output=output, cost_usd=cost, extra=extra)
@@ -202,7 +200,6 @@ def test_a_byte_order_mark_is_no_harm_and_lines_are_right_after_it() -> None:
         codec.decode_prd(b"\xef\xbb\xbf{\n", name="p.json")
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=60) | _json.map(lambda value: json.dumps(value).encode()))
 def test_no_bytes_bring_anything_but_one_clear_line(data: bytes) -> None:
     for read in (codec.decode_prd, codec.decode_prd_quick):
@@ -219,7 +216,6 @@ def test_a_torn_iteration_file_is_recognised(cut: int) -> None:
         codec.decode_iteration(data[:cut], name="x")
 
 
-@settings(max_examples=40)
 @given(_prds(), _prds(), st.data())
 def test_encoding_again_gives_the_same_bytes(first: Prd, second: Prd, data: st.DataObject) -> None:
     encoder = codec.PrdEncoder()

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -284,7 +284,6 @@ def _tasks(draw: st.DrawFn, task_id: str) -> Task:
     )
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     st.lists(st.sampled_from("abc"), min_size=1, max_size=2, unique=True).flatmap(
         lambda ids: st.tuples(*map(_tasks, ids))

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph.core.criteria import (
@@ -342,7 +342,6 @@ def stage_criteria(draw: st.DrawFn) -> dict[str, Any]:
 completions = st.dictionaries(st.sampled_from([str(stage) for stage in STAGES]), stage_criteria(), max_size=4)
 
 
-@settings(deadline=None, max_examples=60)
 @given(completions)
 def test_any_criteria_mean_the_same_in_the_one_form(completion: dict[str, Any]) -> None:
     assert _told(completion) == []
@@ -395,7 +394,6 @@ _json = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(STAGES) | _text, _json, max_size=3))
 def test_no_value_brings_anything_but_faults(value: dict[str, Any]) -> None:
     if not _told(value):

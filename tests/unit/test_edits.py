@@ -4,7 +4,7 @@ from typing import Any, cast, get_args
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -291,11 +291,10 @@ _prds = st.tuples(_statuses, _statuses, _statuses).map(
 REACHABLE = {(source, target) for _, source, target in TRANSITIONS} | {("in_iteration", "completed")}
 
 
-@settings(deadline=None, max_examples=300)
 @given(_prds, st.lists(_edits, max_size=12), st.booleans())
 def test_no_sequence_of_edits_leaves_the_rules_or_the_diagram(before: Prd, sequence: list[Edit], running: bool) -> None:
     for edit in sequence:
-        sent = edits.decode(msgspec.json.encode(edit))
+        sent = cast("Edit", edits.decode(msgspec.json.encode(edit)))
         try:
             after = apply(before, sent, at=AT, at_work=None if running else ()).prd
         except EditRefusedError:
@@ -316,7 +315,6 @@ def test_no_sequence_of_edits_leaves_the_rules_or_the_diagram(before: Prd, seque
         before = after
 
 
-@settings(deadline=None)
 @given(_prds)
 def test_the_words_of_a_task_say_nothing_of_the_loop(any_prd: Prd) -> None:
     for each in any_prd.tasks:

@@ -118,8 +118,23 @@ def test_absurd_times_are_harmless(said: str) -> None:
 
 
 def test_a_reset_that_has_passed_is_backed_off_from() -> None:
-    found = answer("usage-limit", resets_at=iso(-5))
-    assert (found.remedy, found.seconds) == ("wait", 300)
+    for past in (-5, -600, -1e6):
+        found = answer("usage-limit", resets_at=iso(past - 60))
+        assert (found.remedy, found.seconds) == ("wait", 300)
+        assert "until" not in found.reason
+
+
+@pytest.mark.parametrize(("kind", "limited"), [("rate-limit", True), ("overloaded", True), ("network", False)])
+def test_backing_off_that_comes_to_its_bound_ends_by_a_limit_unless_it_is_the_network(
+    kind: ErrorKind, limited: bool
+) -> None:
+    found = answer(kind, Troubles(back_offs=7))
+    assert (found.remedy, found.limited) == ("stop", limited)
+
+
+@pytest.mark.parametrize("kind", ["authentication", "billing", "not-installed"])
+def test_an_agent_that_cannot_work_is_no_limit(kind: ErrorKind) -> None:
+    assert not answer(kind).limited
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The house's rules: imports point downwards, one place prints, nothing heavy is loaded before it is needed."""
 
 import ast
+import functools
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "rulebook_ralph"
 NAME = "rulebook_ralph"
-HEAVY = {"rich", "jinja2", "jsonschema", "transitions", "ruamel", "psutil", "regex", "anthropic"}
+HEAVY = {"rich", "jinja2", "jsonschema", "transitions", "ruamel", "psutil", "regex", "anthropic", "watchdog"}
 
 MIDDLE = {"agents", "checks", "sources", "workspace", "state"}
 LEAVES = {
@@ -21,6 +22,7 @@ LEAVES = {
     "control",
     "lineage",
     "supervisor",
+    "idleness",
     "descendants",
     "process_search",
     "process_table",
@@ -61,10 +63,15 @@ def dotted_name(file: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@functools.cache
+def nodes(file: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(file.read_bytes())))
+
+
 def imported(file: Path) -> Iterator[tuple[int, str]]:
     """Line and dotted name of everything imported anywhere in the file, also inside functions."""
     package = dotted_name(file) if file.name == "__init__.py" else dotted_name(file).rpartition(".")[0]
-    for node in ast.walk(ast.parse(file.read_bytes())):
+    for node in nodes(file):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -100,7 +107,7 @@ def test_imports_point_downwards(file: Path) -> None:
 def test_only_the_console_prints(file: Path) -> None:
     if place(dotted_name(file)) == "console" or dotted_name(file) in PROGRAMS:
         return
-    calls = (node for node in ast.walk(ast.parse(file.read_bytes())) if isinstance(node, ast.Call))
+    calls = (node for node in nodes(file) if isinstance(node, ast.Call))
     prints = [call.lineno for call in calls if ast.unparse(call.func) in {"print", "click.echo", "echo"}]
     assert not prints, f"{file.name} prints in lines {prints}: let the console do it"
 

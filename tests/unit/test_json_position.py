@@ -1,7 +1,7 @@
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph.state.json_position import line_of, lines_of
@@ -47,7 +47,6 @@ def _paths(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int
     return [path, *(inner for step, member in members for inner in _paths(member, (*path, step)))]
 
 
-@settings(deadline=None)
 @given(
     st.recursive(
         st.none() | st.text(max_size=4),

@@ -4,7 +4,7 @@ from threading import Barrier
 from typing import cast, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph.core import lifecycle
@@ -49,7 +49,6 @@ def test_an_unknown_trigger_is_illegal(name: str) -> None:
         advance("pending", cast("Trigger", name))
 
 
-@settings(deadline=None)
 @given(st.sampled_from(STATUSES), st.lists(st.sampled_from(TRIGGERS), max_size=30))
 def test_no_sequence_of_triggers_leaves_the_diagram(status: Status, triggers: list[Trigger]) -> None:
     for trigger in triggers:

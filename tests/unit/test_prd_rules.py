@@ -1,7 +1,7 @@
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph.core.model import Prd, Task
@@ -15,7 +15,6 @@ def _messages(edges: dict[str, list[str]]) -> list[str]:
     return [fault.message for fault in problems_of(Prd(version=1, project="p", tasks=tasks))]
 
 
-@settings(deadline=None)
 @given(st.permutations(IDS), st.fixed_dictionaries({name: st.lists(st.sampled_from(IDS), max_size=3) for name in IDS}))
 def test_a_cycle_is_told_exactly_where_there_is_no_order_of_work(order: list[str], edges: dict[str, list[str]]) -> None:
     edges = {name: [on for on in edges[name] if on != name] for name in order}

@@ -3,7 +3,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph.core.evidence import Iteration
@@ -99,7 +99,6 @@ def test_an_entry_reads_as_it_was_meant() -> None:
     assert not any(progress.has_entry(HEADER + text, number) for number in (1, 2, 30))
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.lists(_texts, min_size=1, max_size=4))
 def test_text_from_agents_can_neither_forge_nor_end_an_entry(texts: list[str]) -> None:
     expected = [_entry(number, text, learnings=2) for number, text in enumerate(texts, 1)]
@@ -177,7 +176,6 @@ def test_problems_are_told_with_their_line(tmp_path: Path) -> None:
     assert len(progress.problems(tmp_path)) == 1
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.text(st.characters()) | _forgeries, st.booleans())
 def test_any_file_can_be_continued(text: str, whole: bool) -> None:
     content = ((HEADER if whole else "") + text + "\n## Iteration " + "9" * 5000 + " · x").encode("utf-8", "replace")

@@ -210,13 +210,13 @@ def test_deep_nesting_loses_nothing() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["```x\n" * 40_000, "<!-- a\n" * 40_000, "- [ ] " + "<!-- -->" * 40_000, "`" * 300_000, "MUST a:\n" * 40_000],
+    ["```x\n" * 15_000, "<!-- a\n" * 15_000, "- [ ] " + "<!-- -->" * 15_000, "`" * 100_000, "MUST a:\n" * 15_000],
 )
 def test_long_texts_take_time_in_proportion(text: str) -> None:
     start = time.process_time()
     rulebook_checklist.read(text)
     rulebook_spec.read(text)
-    assert time.process_time() - start < 5  # a tenth of it is usual; growing with the square, minutes
+    assert time.process_time() - start < 2  # a tenth of it is usual; growing with the square, minutes
 
 
 def test_an_empty_open_box_keeps_a_task_open() -> None:

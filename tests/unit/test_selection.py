@@ -1,7 +1,7 @@
 import time
 from collections.abc import Iterable
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -38,7 +38,6 @@ def _done(prd: Prd) -> set[str]:
     return {task.id for task in prd.tasks if task.status == "completed"}
 
 
-@settings(deadline=None, max_examples=150)
 @given(_prds(), _some, _some)
 def test_the_next_task_is_the_first_of_the_highest_that_may_be_worked_on(
     prd: Prd, only: frozenset[str], reopen: frozenset[str]
@@ -52,7 +51,6 @@ def test_the_next_task_is_the_first_of_the_highest_that_may_be_worked_on(
     assert next_task(prd, only=only, reopen=reopen) == (wanted[0] if wanted else None)
 
 
-@settings(deadline=None, max_examples=150)
 @given(_prds(), _some, _some)
 def test_the_plan_is_what_completing_one_after_the_other_gives(
     prd: Prd, only: frozenset[str], reopen: frozenset[str]
@@ -68,7 +66,6 @@ def test_the_plan_is_what_completing_one_after_the_other_gives(
     assert len({task.id for task in planned}) == len(planned)
 
 
-@settings(deadline=None)
 @given(_prds())
 def test_what_is_open_and_what_a_task_waits_on(prd: Prd) -> None:
     done = _done(prd)
@@ -104,7 +101,7 @@ def test_ten_thousand_tasks_are_planned_at_once() -> None:
     for tasks in ([*chain, Task(id=f"t{count - 1}", title="")], [*fan, Task(id="root", title="", priority=9)]):
         start = time.process_time()
         order = plan(_prd(tasks))
-        assert time.process_time() - start < 0.5
+        assert time.process_time() - start < 1.5
         assert len(order) == count
         assert order[0] == tasks[-1]
         start = time.process_time()

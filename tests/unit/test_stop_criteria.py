@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rulebook_ralph.agents.claude_stream import ClaudeReader
 from rulebook_ralph.agents.local_time import local_clock
 from rulebook_ralph.agents.transcript import conclude
-from rulebook_ralph.core import parser
+from rulebook_ralph.core import parser, patterns
 from rulebook_ralph.core.evidence import AgentResult, CheckResult, ParsedIteration, ToolResult, Verdict
 from rulebook_ralph.core.settings import StopCriteria, VerificationStep
 from rulebook_ralph.loop.evidence import Evidence, Gates
@@ -26,6 +26,12 @@ CAPTURES = Path(__file__).parent.parent / "data" / "captures"
 RUNAWAY = r"(a+)+$"
 LONG = "x" + "a" * 150_000 + "!"
 TYPES_GREEN = CheckResult(step="mypy", kind="typecheck", command="mypy", passed=True, exit_code=0)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search ends after a tenth of a second."""
+    monkeypatch.setitem(patterns.search.__kwdefaults__ or {}, "timeout", 0.1)
 
 
 def judged(attempt: Attempt | None = None, **values: Any) -> Verdict:
@@ -175,6 +181,7 @@ def test_gates_decide_alone_where_no_promise_is_asked_for() -> None:
     assert verdict.hook == "gates"
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_success_pattern_that_runs_away_has_not_matched() -> None:
     verdict = judged(**said(LONG, stop_criteria=StopCriteria(success_regex=RUNAWAY)))
     assert (verdict.action, verdict.hook) == ("continue", "promise")
@@ -214,6 +221,7 @@ def test_a_pattern_says_that_the_agent_is_blocked(text: str, pattern: str, reaso
     assert verdict.reason == reason
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_blocked_pattern_that_runs_away_blocks_nothing_and_is_logged() -> None:
     values = said(f"<promise>{PROMISE}</promise>\n{LONG}", stop_criteria=StopCriteria(blocked_regex=RUNAWAY))
     judgement = judge(Attempt().evidence(**values), (Blocked(),))

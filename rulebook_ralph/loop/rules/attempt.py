@@ -33,8 +33,8 @@ class AgentEnd:
             reason = "the run's time limit ended the agent"
             return Verdict(action="stop", reason=reason, stop_reason="max-wall-time", counts=False)
         if result.killed_by is not None:
-            what = "took longer than" if result.killed_by == "wall-time" else "printed nothing for"
-            reason = f"the agent {what} the limit and was ended by Ralph"
+            what = "took longer than the limit" if result.killed_by == "wall-time" else "gave no output for too long"
+            reason = f"the agent {result.killed_for or what} and was ended by Ralph"
             return Verdict(action="continue", reason=reason, feedback=f"{capital(reason)}. Work in smaller steps.")
         if result.status == "truncated":
             reason = "the agent's output ended without its end event: it was cut off"

@@ -72,9 +72,9 @@ def _missing_gates(evidence: Evidence) -> Iterator[str]:
 
 
 def _of_kind(results: Sequence[CheckResult], kind: str, setting: str) -> Iterator[str]:
-    if not results:
+    if all(result.skipped for result in results):
         yield f"{setting}: no gate of the kind {kind} was run"
-    if red := [result.step for result in results if not result.passed]:
+    if red := [result.step for result in results if result.failed]:
         yield f"{setting}: {', '.join(red)} did not pass"
 
 

@@ -1,0 +1,133 @@
+"""prd.json, which the loop and a person both write: read again at every boundary, merged, never overwritten unread."""
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from rulebook_ralph.clock import Clock
+from rulebook_ralph.core import merging
+from rulebook_ralph.core.model import Prd
+from rulebook_ralph.core.prd_rules import problems_of
+from rulebook_ralph.core.problem import json_path
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.loop.project import Project
+from rulebook_ralph.state import codec, disk, store
+from rulebook_ralph.state.store import StateFolder
+from rulebook_ralph.workspace.commits import file_of_state, state_reference
+
+_BEING_SAVED = 1.0
+"""Seconds; a file this young that cannot be read may be half of what an editor is writing."""
+
+
+def reunited(project: Project, prd: Prd, notice: Callable[[str, str], None]) -> Prd:
+    """The list of a file that an earlier run could not read, and so left as it was, with what that run did meanwhile.
+
+    Raises RalphError where the two do not fit together.
+    """
+    repository, reference = project.repository, state_reference(prd.project)
+    if not (began := file_of_state(repository, reference, store.BASE_NAME)):
+        return prd
+    saved = file_of_state(repository, reference, project.folder.prd.name) or began
+    name = f"{reference}:{project.folder.prd.name}"
+    together = merging.merged(codec.decode_prd(began, name=name), codec.decode_prd(saved, name=name), prd)
+    for place, message in problems_of(together):
+        raise RalphError(f"{project.folder.prd}: {json_path(place)}: {message}, with what the last run did")
+    notice("info", "prd.json could not be read by the last run: what that run did is merged into it")
+    return together
+
+
+class PrdFile:
+    """The task list that the loop goes on with, and what of it stands in the file.
+
+    As long as the file cannot be read, or says what cannot be, it is left as it is: `problem` says why, and `data`
+    is only in the saved state. `edited` is for the loop to see, and to take back.
+    """
+
+    def __init__(
+        self, folder: StateFolder, prd: Prd, data: bytes, *, clock: Clock, notice: Callable[[str, str], None]
+    ) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._notice = notice
+        self._encoder = codec.PrdEncoder()
+        self._seen: disk.Fingerprint | None = None
+        self._in_file = data
+        self.base = prd
+        self.prd = prd
+        self.data = data
+        self.edited = False
+        self.problem = ""
+
+    @property
+    def stands_in_file(self) -> bool:
+        """Whether the file has what the loop goes on with."""
+        return self.data == self._in_file
+
+    def encoded(self, prd: Prd) -> bytes:
+        return self._encoder.encode(prd)
+
+    def take_edits(self) -> None:
+        """Read the file again; what a person changed since it was written is merged. One that is gone is none."""
+        path = self._folder.prd
+        seen = disk.fingerprint(path)
+        if seen is not None and seen == self._seen:
+            return
+        if seen is None and not os.path.lexists(path):
+            self._seen, self._in_file = None, b""
+            return
+        try:
+            data = store.read_prd_bytes(self._folder)
+            if data != self._in_file or self.problem:
+                self._take(data)
+        except RalphError as error:
+            self._leave_alone(str(error), seen)
+            return
+        self._seen, self.problem = seen, ""
+
+    def _take(self, data: bytes) -> None:
+        theirs = codec.decode_prd(data, name=str(self._folder.prd))
+        together = self.with_edit(theirs)
+        if self.problem:
+            self._notice("info", "prd.json can be read again: what was changed is taken over")
+        elif together != self.prd:
+            self._notice("info", "prd.json was edited: the changes are taken over")
+        self.edited = self.edited or together != self.prd
+        self.prd, self.base, self._in_file = together, theirs, data
+
+    def put(self, prd: Prd) -> bool:
+        """Go on with that list and write it, unless the file is to be left alone; whether anything is to be saved."""
+        before, self.prd = self.data, prd
+        if disk.fingerprint(self._folder.prd) != self._seen:
+            self.take_edits()
+        self.data = self.encoded(self.prd)
+        if self.data != self._in_file and not self.problem:
+            disk.replace_file(self._folder.prd, self.data)
+            self._in_file, self.base = self.data, self.prd
+            self._seen = disk.fingerprint(self._folder.prd)
+        return self.data != before
+
+    def with_edit(self, theirs: Prd) -> Prd:
+        """The loop's list with a person's edit in it. Raises RalphError for one that cannot be, or not now."""
+        path = self._folder.prd
+        for name in ("project", "branch"):
+            if getattr(theirs, name) != getattr(self.base, name):
+                raise RalphError(f"{path}: $.{name} cannot change while a run goes on; end it first (ralph pause)")
+        together = merging.merged(self.base, self.prd, theirs)
+        for place, message in problems_of(together):
+            raise RalphError(f"{path}: {json_path(place)}: {message}")
+        return together
+
+    def _leave_alone(self, problem: str, seen: disk.Fingerprint | None) -> None:
+        if self._is_being_saved():
+            self.problem = self.problem or problem
+            return
+        self._seen = seen
+        self.problem = problem
+        self._notice("warning", f"{problem}; going on with the task list as it was, and leaving the file as it is")
+
+    def _is_being_saved(self) -> bool:
+        try:
+            changed = datetime.fromtimestamp(self._folder.prd.lstat().st_mtime, UTC)
+        except OSError:
+            return True
+        return 0 <= (self._clock.now() - changed).total_seconds() < _BEING_SAVED

@@ -1,0 +1,180 @@
+# ruff: noqa: PTH101, PTH103, PTH104, PTH106, PTH108, PTH113, PTH120, PTH123, PTH202
+"""What a power cut does to a disk, as far as a file system owes it to nobody that it were otherwise.
+
+Of Ralph's own files: content that was not synced is gone (`lose`: as it was before; `tear`: half of it), and an entry of
+a folder (new, renamed, removed) that no sync of that folder followed is undone by `lose`.
+Of git, and of new folders: a journal keeps the order of entries, so the sync of any later file keeps them; what git wrote since is undone by
+`lose`. `tear` halves what git did not sync: indexes always, loose objects unless core.fsync names them.
+In the work tree: what agents, gates and git wrote and nobody synced since is as it was, or half.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from tests.crash import git_commands
+
+STATE_FOLDER = ".rulebook-ralph"
+_INDEXES = ("/index", "/state-index", "/index.ralph")
+Files = dict[str, tuple[int, int, int, bytes]]
+"""Path -> inode, size, time and content; of git's objects without the content."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """Something that is not durable yet, and the way back. `place` is the folder of an entry, a file's path for its
+    content, "git" for what git did.
+    """
+
+    kind: str
+    place: str
+    undo: Callable[[], object]
+
+
+class Disk:
+    """Remembers what is not durable."""
+
+    def __init__(self, scratch: Path, within: tuple[str, ...]) -> None:
+        self._scratch = scratch
+        self._root = within[0]
+        self._git = f"{self._root}/.git"
+        self._not_theirs = (f"{self._root}/{STATE_FOLDER}", f"{self._git}/ralph/held")
+        self._pending: list[Undone] = []
+        self._unsynced: dict[str, bytes | None] = {}
+        self._number = count()
+        self._seen: Files = {}
+        scratch.mkdir(parents=True, exist_ok=True)
+
+    # Ralph's own
+
+    def before(self, kind: str, *paths: str) -> Undone | None:
+        """How a change of folder entries, about to be made, is undone; None for what has no entry."""
+        path = paths[-1]
+        folder = os.path.dirname(path)
+        if kind == "link" or (kind == "create" and not os.path.lexists(path)):
+            return Undone("entry", folder, lambda: os.unlink(path))
+        if kind == "mkdir":
+            return Undone("git", folder, lambda: os.rmdir(path))
+        if kind == "remove" and os.path.isfile(path):
+            kept = self._keep(path)
+            return Undone("entry", folder, lambda: os.link(kept, path))
+        if kind == "rename":
+            source = paths[0]
+            other = self._keep(path) if os.path.isfile(path) else None
+            return Undone("entry", folder, lambda: self._unrename(source, path, other))
+        return None
+
+    def did(self, undone: Undone) -> None:
+        self._pending.append(undone)
+
+    def writing(self, path: str) -> None:
+        """Content is about to change."""
+        if path not in self._unsynced:
+            self._unsynced[path] = _bytes(path)
+
+    def renamed(self, source: str, path: str) -> None:
+        if source in self._unsynced:
+            del self._unsynced[source]
+            self._unsynced[path] = b""
+
+    def synced(self, path: str) -> None:
+        self._unsynced.pop(path, None)
+        self._pending = [item for item in self._pending if item.kind != "git" and item.place != path]
+
+    def _unrename(self, source: str, path: str, kept: str | None) -> None:
+        os.rename(path, source)
+        if kept:
+            os.link(kept, path)
+
+    def _keep(self, path: str) -> str:
+        kept = str(self._scratch / str(next(self._number)))
+        os.link(path, kept)
+        return kept
+
+    # Other processes
+
+    def look(self) -> Files:
+        """The repository and the work tree as they are before another process."""
+        self._seen = self._listing()
+        return self._seen
+
+    def ended(self, before: Files, arguments: list[str]) -> None:
+        """Another process has ended that began with that look."""
+        now = self.look()
+        changed = {path for path in now.keys() | before.keys() if now.get(path) != before.get(path)}
+        changed -= {path for path in changed & before.keys() & now.keys() if "/objects/" in path}  # only touched
+        synced = git_commands.syncs(arguments)
+        entries = set()
+        for path in changed:
+            content = before[path][3] if path in before else None
+            if not path.startswith(f"{self._git}/"):
+                self._unsynced.setdefault(path, content)
+            elif arguments[0] != "git":
+                continue  # done by a git command meanwhile
+            elif path.endswith(_INDEXES):
+                if path in now and "index" not in synced:
+                    self._unsynced.setdefault(path, content)
+            else:
+                entries.add(path)
+                if path in now and "/objects/" in path and "/pack/" not in path and "loose-object" not in synced:
+                    self._unsynced.setdefault(path, content)
+        if entries:
+            old = {path: before[path][3] if path in before else None for path in entries}
+            self._pending.append(Undone("git", "git", lambda: _put(old)))
+
+    def _listing(self) -> Files:
+        found: Files = {}
+        for folder, _, names in os.walk(self._root):
+            if folder.startswith(self._not_theirs):
+                continue
+            for name in names:
+                path = f"{folder}/{name}"
+                with suppress(OSError):
+                    status = os.lstat(path)
+                    seen = (status.st_ino, status.st_size, status.st_mtime_ns)
+                    last = self._seen.get(path)
+                    known = last is not None and last[:3] == seen
+                    content = last[3] if last is not None and known else b"" if "/objects/" in path else _read(path)
+                    found[path] = (*seen, content)
+        return found
+
+    # The cut
+
+    def lose(self) -> None:
+        for path, content in self._unsynced.items():
+            with suppress(OSError):
+                _put({path: content})
+        for item in reversed(self._pending):
+            with suppress(OSError):
+                item.undo()
+
+    def tear(self) -> None:
+        for path in self._unsynced:
+            with suppress(OSError):
+                os.chmod(path, 0o644)
+                os.truncate(path, os.path.getsize(path) // 2)
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _bytes(path: str) -> bytes | None:
+    try:
+        return _read(path)
+    except OSError:
+        return None
+
+
+def _put(files: dict[str, bytes | None]) -> None:
+    for path, content in files.items():
+        with suppress(OSError):
+            os.unlink(path)
+        if content is not None:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as file:
+                file.write(content)
