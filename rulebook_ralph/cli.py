@@ -20,6 +20,7 @@ from rulebook_ralph.app import App
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.workspace.git import GitError
 
 COMMANDS: dict[str, str] = {
     "demo": "See it work: a scripted agent, no key, no network",
@@ -110,6 +111,9 @@ def run(app: App, arguments: Sequence[str] | None = None) -> int:
     except RalphError as error:
         app.error(str(error))
         return error.exit_code
+    except GitError as error:
+        app.error(f"{error}; mend the repository, then give the command again")
+        return ExitCode.UNEXPECTED
     except (KeyboardInterrupt, click.Abort):
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the boundary: a traceback belongs in a file, not on the screen

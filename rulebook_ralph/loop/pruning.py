@@ -94,7 +94,7 @@ def _held(project: Project, known: set[int], gone: frozenset[int]) -> tuple[Path
     prefix, oldest = "iteration-", min(known - gone, default=0)
     found = []
     for folder in (project.repository.private / "held").glob(f"{prefix}*"):
-        number = folder.name.removeprefix(prefix)
+        number = folder.name.removeprefix(prefix).removesuffix(".base")
         is_gone = number.isdecimal() and (int(number) in gone or (int(number) not in known and int(number) < oldest))
         if is_gone and folder.is_dir() and not folder.is_symlink():
             found.append(folder)

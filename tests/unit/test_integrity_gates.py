@@ -346,3 +346,10 @@ COMMANDS = {
 def test_what_a_command_runs(command: str) -> None:
     gate = read_gate(VerificationStep(name="x", command=command))
     assert (gate.tools, gate.opaque, gate.paths) == COMMANDS[command]
+
+
+def test_settings_of_prove_bats_and_shellspec_are_gates_too() -> None:
+    for name, command in ((".proverc", "prove -r t"), (".batsrc", "bats tests"), (".shellspec", "shellspec")):
+        assert told({}, {name: "--exec true\n"}, steps=[step(command)]), name
+        assert told({name: "-v\n"}, {name: "--exec true\n"}, steps=[step(command)]), name
+        assert told({name: "-v\n"}, {name: "--exec true\n"}, steps=[PYTEST]) == [], name

@@ -81,6 +81,7 @@ DEFINITIONS: tuple[Definition, ...] = (
     _of(r"Cargo\.toml", "Cargo.toml", parts="cargo"),
     _of(r"\.rubocop(?:_todo)?\.yml", "configuration of rubocop", "rubocop", "lint", deep=True),
     _of(r"\.rspec", "configuration of rspec", "rspec", "test"),
+    _of(r"\.proverc|\.shellspec|\.batsrc", "configuration of the tests", category="test"),
     _of(r"phpunit\.xml(?:\.dist)?", "configuration of phpunit", "phpunit pest", "test"),
     _of(r"(?:phpstan\.neon|psalm\.xml|phpcs\.xml)(?:\.dist)?", "lint configuration", "phpstan psalm phpcs", "lint"),
     _of(r"(?:\.?shellcheckrc|\.yamllint[^/]*|\.markdownlint[^/]*|\.?typos\.toml|\.codespellrc|\.hadolint\.ya?ml)",

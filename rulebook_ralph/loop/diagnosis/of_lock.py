@@ -10,6 +10,7 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop.diagnosis.diagnosis import Diagnosis, ok, unknown, warning, wrong
 from rulebook_ralph.loop.diagnosis.place import Place
 from rulebook_ralph.state import history, lock
+from rulebook_ralph.state.holder import lives
 from rulebook_ralph.state.lock import Holder
 from rulebook_ralph.workspace.repository import Repository
 
@@ -20,7 +21,7 @@ _LEFTOVERS = ("opening-*", "output-*.log", "marks-*")
 def at_work(repository: Repository | None) -> Holder | None:
     """The living run, if there is one."""
     holder = None if repository is None else lock.holder(repository.lock_file)
-    return holder if holder is not None and lock.is_alive(holder.pid) else None
+    return holder if holder is not None and lives(holder) else None
 
 
 def examine(place: Place) -> Iterator[Diagnosis]:
@@ -35,7 +36,7 @@ def examine(place: Place) -> Iterator[Diagnosis]:
         return
     holder = lock.holder(path)
     last = _written(path) if path.exists() else None
-    yield of_holder(holder, last, alive=holder is not None and lock.is_alive(holder.pid), path=str(path))
+    yield of_holder(holder, last, alive=holder is not None and lives(holder), path=str(path))
     if holder is not None:
         return
     yield from _processes(last)
