@@ -2,12 +2,14 @@
 
 import math
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Collection, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 
-from rulebook_ralph.process_table import MARK
+from rulebook_ralph.process_table import MARK, look
 
 
 def find(mark: str, *, session: int | None = None) -> Iterator[int]:
@@ -41,6 +43,39 @@ def left_by(ralph: int) -> set[int]:
     while below := {pid for pid, parent in living.items() if parent in found} - found:
         found |= below
     return found
+
+
+def orphans_within(folders: Collection[Path], *, since: int) -> list[int]:
+    """Ids of living processes of this user that lost their parent, work in one of these folders, started after `since`
+    (clock ticks since boot) and are in another session than this process: a dead run's that hid from `left_by` looks
+    so, and so may a person's. Linux only; elsewhere none.
+    """
+    if sys.platform != "linux":
+        return []
+    roots = [os.path.realpath(folder) for folder in folders]
+    apart, own_session = {0, os.getpid(), *_ancestors()}, os.getsid(0)
+    found = []
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):  # noqa: PTH208 - names only
+        entry = look(pid)
+        if pid in apart or entry is None or entry.is_zombie or entry.started <= since or entry.session == own_session:
+            continue
+        with suppress(psutil.Error, OSError):  # gone meanwhile, or another user's
+            inside = any(Path(os.readlink(f"/proc/{pid}/cwd")).is_relative_to(root) for root in roots)  # noqa: PTH115
+            if inside and os.stat(f"/proc/{pid}").st_uid == os.getuid() and _lost_its_parent(pid):  # noqa: PTH116
+                found.append(pid)
+    return found
+
+
+def _ancestors() -> list[int]:
+    with suppress(psutil.Error):
+        return [parent.pid for parent in psutil.Process().parents()]
+    return []
+
+
+def _lost_its_parent(pid: int) -> bool:
+    """Whether its parent is the first process, or the session manager that takes up orphans of a login."""
+    parent = psutil.Process(pid).ppid()
+    return parent == 1 or psutil.Process(parent).name() == "systemd"
 
 
 def _start_of(pid: int) -> float:

@@ -1,15 +1,19 @@
 """A toolkit for tests of the whole loop: a real repository, a real task list, an agent that is a shell script, real runs."""
 
+import atexit
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -221,6 +225,20 @@ def task(task_id: str = "one", **settings: Any) -> Task:
     return Task(id=task_id, title=settings.pop("title", f"Do {task_id}"), **settings)
 
 
+@cache
+def _repository(files: tuple[tuple[str, str], ...]) -> Path:
+    """A repository with these files in its first commit, made once, to copy from; it goes with the process."""
+    folder = tempfile.TemporaryDirectory(prefix="ralph-tests-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT"))
+    atexit.register(folder.cleanup)
+    made = Project(Path(folder.name, "toy"), Path(folder.name))
+    made.root.mkdir()
+    made.git("init", "-q", "-b", "main", "--template=")
+    made.write(files=dict(files))
+    made.git("add", "-A")
+    made.git("commit", "-q", "-m", "first")
+    return made.root
+
+
 def make_project(
     folder: Path,
     *,
@@ -233,13 +251,10 @@ def make_project(
 ) -> Project:
     """A repository with one commit on `main`, one task unless told otherwise, and the state folder not yet committed."""
     root, beside = folder / "toy", folder / "beside"
-    root.mkdir(parents=True)
-    beside.mkdir()
+    beside.mkdir(parents=True)
+    shutil.copytree(_repository(tuple(files.items())), root, symlinks=True)
     project = Project(root, beside)
-    project.git("init", "-q", "-b", "main", "--template=")
-    project.write(files)
-    project.git("add", "-A")
-    project.git("commit", "-q", "-m", "first")
+    project.git("update-index", "-q", "--refresh")  # the copies are other files to git
     project.tasks(*([task()] if tasks is None else tasks))
     project.configure(gates=gates, attempts=attempts, **settings)
     project.agent(agent)

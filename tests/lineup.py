@@ -57,6 +57,21 @@ class Lineup:
         return [record for record in self.project.records if record.task_id == kind.id]
 
 
+def sampled(kinds: Iterable[Kind], count: int, *, thorough: bool) -> list[Kind]:
+    """Those that run always: `count` of them, evenly from the first to the last, and the first for each rule that must
+    speak; everybody where `thorough`. It is the same choice in each run.
+    """
+    everyone = list(kinds)
+    if thorough or count >= len(everyone):
+        return everyone
+    chosen = {round(step * (len(everyone) - 1) / max(count - 1, 1)) for step in range(count)}
+    chosen |= {
+        next(index for index, kind in enumerate(everyone) if kind.hook == hook)
+        for hook in {kind.hook for kind in everyone}
+    }
+    return [everyone[index] for index in sorted(chosen)]
+
+
 def run(
     folder: Path,
     kinds: Iterable[Kind],

@@ -1,15 +1,14 @@
 """`ralph accept`: edits that were held, as they could be an agent's, are shown, applied or forgotten."""
 
-import os
 import sys
 from collections.abc import Sequence
 
 import click
 
-from rulebook_ralph import lineage
 from rulebook_ralph.app import App
 from rulebook_ralph.commands import accept_views
 from rulebook_ralph.commands.accept_views import View
+from rulebook_ralph.commands.person_only import refuse_inside
 from rulebook_ralph.commands.projects import open_root
 from rulebook_ralph.commands.task_delivery import deliver
 from rulebook_ralph.console import Console
@@ -18,10 +17,8 @@ from rulebook_ralph.core.edits import EditRefusedError
 from rulebook_ralph.core.enumeration import counted
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.state import held, lock
-from rulebook_ralph.state.lock import RUNS, Holder
+from rulebook_ralph.state.lock import RUNS
 from rulebook_ralph.state.store import StateFolder
-
-_INSIDE = "this runs inside an agent's process tree, where no edit may be accepted"
 
 
 @click.command()
@@ -40,8 +37,8 @@ def command(app: App, *, numbers: tuple[int, ...], yes: bool, discard: bool, jso
     """
     root, repository = open_root(app)
     folder = StateFolder(root)
+    refuse_inside(app, repository.lock_file, "no edit may be accepted")
     running = lock.holder(repository.lock_file)
-    _refuse_inside(app, running)
     places = held.find(repository.private / held.FOLDER, numbers)
     is_running = running is not None and running.command in RUNS
     views = accept_views.views(app, folder, places, is_running=is_running)
@@ -55,14 +52,6 @@ def command(app: App, *, numbers: tuple[int, ...], yes: bool, discard: bool, jso
         if json:
             console.json(_as_json(views, done, refused, discard=discard))
     return ExitCode.INVALID if refused else ExitCode.OK
-
-
-def _refuse_inside(app: App, running: Holder | None) -> None:
-    """Raises RalphError for a process that an agent, a gate or a check started, whatever environment it has."""
-    if lineage.carries_mark(app.environment):
-        raise RalphError(_INSIDE)
-    if running is not None and running.pid and lineage.inside(os.getpid(), running.pid):
-        raise RalphError(_INSIDE)
 
 
 def _tell(console: Console, views: Sequence[View]) -> None:

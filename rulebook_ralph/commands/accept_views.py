@@ -2,7 +2,7 @@
 
 import shlex
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,16 +17,17 @@ from rulebook_ralph.core.model import STATE_FOLDER, Prd
 from rulebook_ralph.core.prd_rules import problems_of
 from rulebook_ralph.core.problem import escaped, json_path
 from rulebook_ralph.core.taking import Put
+from rulebook_ralph.core.whole_text import whole
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.state import codec, editable, held, store
 from rulebook_ralph.state.held import Held, Place
 from rulebook_ralph.state.store import StateFolder
 
-MOST_LINES = 400
-"""Of one edit; how many more there are is said."""
+MOST_LINES = 2000
+MOST_CHARACTERS = 200_000
+"""Of one edit; one that is longer is not accepted here, as nobody would have seen what it does."""
 
 _MOST_COMPARED = 4000
-_LONGEST_LINE = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def views(app: App, folder: StateFolder, places: Collection[Place], *, is_runnin
             view = View(each, (), problem=each.problem)
         elif name == "prd.json":
             prd = prd or store.read_prd(folder)
-            view, prd = _of_list(each, prd, is_running=is_running)
+            view, prd = _of_list(folder, each, prd, is_running=is_running)
         else:
             view = _of_file(app, folder, each, files, is_running=is_running)
             if view.sent is not None:
@@ -70,7 +71,7 @@ def views(app: App, folder: StateFolder, places: Collection[Place], *, is_runnin
     return tuple(found)
 
 
-def _of_list(each: Held, prd: Prd, *, is_running: bool) -> tuple[View, Prd]:
+def _of_list(folder: StateFolder, each: Held, prd: Prd, *, is_running: bool) -> tuple[View, Prd]:
     try:
         theirs = codec.decode_prd(each.other, name=str(each.place.path))
     except RalphError as error:
@@ -78,7 +79,9 @@ def _of_list(each: Held, prd: Prd, *, is_running: bool) -> tuple[View, Prd]:
     edit = taking.take(_base(each, prd), theirs)
     whole = taking.taken(prd, edit)
     shown = differences(prd, whole)
-    lines = _cut(lines_of(shown))
+    lines = tuple(lines_of(shown))
+    if not _can_be_shown(lines):
+        return View(each, (), problem=_too_long(folder, each)), prd
     if faults := problems_of(whole):
         path, message = faults[0]
         return View(each, lines, problem=f"with the list as it is now, {json_path(path)}: {message}"), prd
@@ -105,24 +108,35 @@ def _of_file(app: App, folder: StateFolder, each: Held, files: Mapping[str, byte
         if name == "config.yaml":
             _require_loads(app, each)
     except RalphError as error:
-        return View(each, _cut(_diff(each)), problem=str(error))
+        lines = _diff(each)
+        return View(each, lines if lines and _can_be_shown(lines) else (), problem=str(error))
+    lines = _diff(each)
+    if lines is None or not _can_be_shown(lines):
+        return View(each, (), problem=_too_long(folder, each))
     put = Put(name=name, base=taking.digest(each.base), content=each.other)
     problem = "" if is_running or taking.digest(current) == put.base else by_hand(folder, each)
-    return View(each, _cut(_diff(each)), sent=None if problem else put, problem=problem)
+    return View(each, lines, sent=None if problem else put, problem=problem)
 
 
 def by_hand(folder: StateFolder, each: Held) -> str:
     """What is said of an edit of a file that is another by now."""
+    return f"{taking.CHANGED_SINCE.message}; {_merge(folder, each)}"
+
+
+def _too_long(folder: StateFolder, each: Held) -> str:
+    where = shlex.quote(str(each.place.path))
+    compared = where if each.base is None else f"diff {shlex.quote(str(each.place.base))} {where}"
+    return f"it is too long to be shown whole, so look at it in your editor ({compared}); {_merge(folder, each)}"
+
+
+def _merge(folder: StateFolder, each: Held) -> str:
     mine, theirs = shlex.quote(str(folder.path / each.place.name)), shlex.quote(str(each.place.path))
     merge = (
         f"cp {theirs} {mine}"
         if each.base is None
         else (f"git merge-file {mine} {shlex.quote(str(each.place.base))} {theirs}")
     )
-    return (
-        f"{taking.CHANGED_SINCE.message}; merge it by hand when no agent works: {merge}; "
-        f"then: ralph accept --discard {each.place.number}"
-    )
+    return f"merge it by hand when no agent works: {merge}; then: ralph accept --discard {each.place.number}"
 
 
 def _require_loads(app: App, each: Held) -> None:
@@ -137,21 +151,23 @@ def _require_loads(app: App, each: Held) -> None:
         config.load(root, environment=app.environment, home=app.home)
 
 
-def _diff(each: Held) -> Iterator[str]:
+def _diff(each: Held) -> tuple[str, ...] | None:
+    """None where it would be too long to look for."""
     import difflib  # noqa: PLC0415 - only for an edited file
 
-    old, new = (content.decode("utf-8", "replace").splitlines() for content in (each.base or b"", each.other))
+    old, new = (_lines(content) for content in (each.base or b"", each.other))
     if len(old) + len(new) > _MOST_COMPARED:
-        paths = " ".join(shlex.quote(str(path)) for path in (each.place.base, each.place.path))
-        yield f"too long to be shown here ({len(new)} lines): diff {paths}"
-        return
+        return None
     names = (f"{each.place.name} (what it began with)" if each.base is not None else "/dev/null", each.place.name)
-    for line in difflib.unified_diff(old, new, *names, lineterm=""):
-        yield escaped(line, _LONGEST_LINE)
+    # the sign first, apart: it is no part of the indentation
+    return tuple(line[:1] + whole(line[1:]) for line in difflib.unified_diff(old, new, *names, lineterm=""))
 
 
-def _cut(lines: Iterator[str]) -> tuple[str, ...]:
-    whole = list(lines)
-    if len(whole) <= MOST_LINES:
-        return tuple(whole)
-    return (*whole[:MOST_LINES], f"… {len(whole) - MOST_LINES} more lines")
+def _lines(content: bytes) -> list[str]:
+    """Split at line feeds alone, and what is no UTF-8 kept apart, so that what differs is seen to."""
+    lines = content.decode("utf-8", "backslashreplace").split("\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+def _can_be_shown(lines: Sequence[str]) -> bool:
+    return len(lines) <= MOST_LINES and sum(map(len, lines)) <= MOST_CHARACTERS

@@ -107,6 +107,6 @@ def _problems(app: App, file: ConfigFile, path: Path) -> tuple[str, ...]:
 
 
 def _wants_again(app: App) -> bool:
-    if not (sys.stdin.isatty() and app.stdout.isatty()):
+    if not (sys.stdin is not None and sys.stdin.isatty() and app.stdout.isatty()):
         return False
     return click.confirm("Edit it again?", default=True)

@@ -13,6 +13,8 @@ from rulebook_ralph.config_key import place_of, value_at
 from rulebook_ralph.config_layers import BUILT_IN
 from rulebook_ralph.config_yaml import block_lines, one_line
 from rulebook_ralph.core.problem import JsonPath, dotted
+from rulebook_ralph.core.redaction import MARK, Redactor
+from rulebook_ralph.errors import ExitCode
 from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.state import store
 
@@ -25,7 +27,7 @@ from rulebook_ralph.state import store
 def show_command(app: App, /, *, key: str | None, origin: bool, json: bool) -> int:
     """Print the settings that hold here, or those under KEY: of all files, variables and built-in values.
 
-    Secrets are left out; `ralph config get KEY` prints a value as it is.
+    Secrets are left out.
     """
     loaded = _loaded(app)
     values = msgspec.to_builtins(loaded.config)
@@ -54,12 +56,21 @@ def show_command(app: App, /, *, key: str | None, origin: bool, json: bool) -> i
 @click.argument("key")
 @click.pass_obj
 def get_command(app: App, /, *, key: str) -> int:
-    """Print the value that holds here for KEY: a text as it is, everything else as YAML."""
+    """Print the value that holds here for KEY: a text as it is, everything else as YAML.
+
+    A secret that your environment holds too is left out, as everywhere; then stderr says so, and the exit code is 2.
+    """
     values = msgspec.to_builtins(_loaded(app).config)
     value = value_at(values, place_of(key, values).path)
+    text = value or "\n" if isinstance(value, str) else "\n".join(block_lines(value))
     with app.console() as console:
-        console.verbatim(value or "\n" if isinstance(value, str) else "\n".join(block_lines(value)))
-    return 0
+        console.verbatim(text)
+        if Redactor(app.environment).clean(text) == text:
+            return ExitCode.OK
+        console.error(
+            f"{key} holds a secret, which is shown as {MARK}; 'ralph config show --origin' says where it stands"
+        )
+    return ExitCode.INVALID
 
 
 @click.command("path", short_help="The files that are read, in order")

@@ -29,7 +29,7 @@ def exclusive(app: App, repository: Repository, folder: StateFolder, *, command:
         lock.held(repository.lock_file, since=app.clock.iso(), command=command) as died,
     ):
         if died is not None:
-            end_orphans(died, lambda _: None)
+            end_orphans(died, lambda _: None)  # of what may be a dead run's the next one tells
         for record in history.unsettled(folder):
             raise RalphError(
                 f"the last run ended in the middle of iteration {record.iteration_number} ({record.task_id}); "

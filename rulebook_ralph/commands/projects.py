@@ -1,19 +1,23 @@
 """Finding the project a command is about."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from rulebook_ralph import config
 from rulebook_ralph.app import App
 from rulebook_ralph.core import events
+from rulebook_ralph.core.enumeration import counted
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.descendants import end_what_was_left_by
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import recovery
 from rulebook_ralph.loop.project import Project, open_repository_of, project_root, refuse_second_state
-from rulebook_ralph.state.lock import Holder
+from rulebook_ralph.state.holder import here
+from rulebook_ralph.state.lock import Dead
 from rulebook_ralph.state.store import StateFolder
 from rulebook_ralph.workspace.repository import Repository, branches_with_state
+
+_MOST_TOLD = 20
 
 
 def open_project(app: App, *, overrides: Mapping[str, object]) -> Project:
@@ -54,14 +58,35 @@ def bring_back_state(app: App, report: Callable[[events.Event], None], *, comman
     recovery.distrust_state(found, notice)
 
 
-def end_orphans(dead: Holder, report: Callable[[events.Event], None]) -> None:
-    """End what a dead run left running: it would work beside the new one. Raises RalphError where that fails."""
-    if dead.pid == 0:
-        return
-    ended, remain = end_what_was_left_by(dead.pid)
-    if remain:
-        raise RalphError(
-            f"{remain} processes that the dead run (process {dead.pid}) left cannot be ended; end them first"
+def end_orphans(dead: Dead, report: Callable[[events.Event], None], *, within: Collection[Path] = ()) -> None:
+    """End what dead holders of the lock left running: it would work beside the new one; then the lock forgets them.
+
+    Processes that may be theirs, for they work in one of the folders `within`, are only told of: they may be a
+    person's. Raises RalphError where one cannot be ended; then the lock still names all the dead.
+    """
+    machine = here()
+    dead_here = [one for one in dead.holders if one.pid > 0 and not machine.has_restarted_since(one)]
+    for one in dead_here:
+        ended, remain = end_what_was_left_by(one.pid)
+        if remain:
+            raise RalphError(
+                f"{remain} processes that the dead run (process {one.pid}) left cannot be ended; end them first"
+            )
+        if ended:
+            report(
+                events.Notice("warning", f"ended {ended} processes that the dead run (process {one.pid}) left running")
+            )
+    dead.ended()
+    starts = [one.started for one in dead_here if one.started and not machine.is_other(one)]
+    if starts and within:
+        _tell_of_suspects(min(starts), within, report)
+
+
+def _tell_of_suspects(since: int, within: Collection[Path], report: Callable[[events.Event], None]) -> None:
+    from rulebook_ralph.process_search import orphans_within  # noqa: PLC0415 - only after a death
+
+    if pids := [str(pid) for pid in orphans_within(within, since=since)]:
+        text = f"{counted(len(pids), 'process', 'processes')} at work in this project may be the dead run's"
+        report(
+            events.Notice("warning", f"{text}; look, and end what is not yours: ps -fp {','.join(pids[:_MOST_TOLD])}")
         )
-    if ended:
-        report(events.Notice("warning", f"ended {ended} processes that the dead run (process {dead.pid}) left running"))

@@ -28,7 +28,7 @@ _MOST_RANGES = 8
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
 @click.option("--yes", "-y", is_flag=True, help="Do it without asking.")
 @click.option("--held", is_flag=True, help="Also what Ralph put back during them (.git/ralph/held).")
-@click.option("--json", is_flag=True, help="Print one JSON object.")
+@click.option("--json", is_flag=True, help="Print one JSON object; asks nothing.")
 @click.pass_obj
 def command(app: App, *, keep: int, dry_run: bool, yes: bool, held: bool, json: bool) -> int:
     """Remove old iterations: their files in history/ and their snapshots under refs/ralph/.
@@ -45,13 +45,15 @@ def command(app: App, *, keep: int, dry_run: bool, yes: bool, held: bool, json: 
             _tell(console, planned, with_held=held)
             committed = False
         else:
-            planned, committed = _prune(app, console, project, keep=keep, yes=yes, with_held=held)
+            planned, committed = _prune(app, console, project, keep=keep, yes=yes, with_held=held, asks=not json)
         if json:
             console.json(_as_json(planned, removed=not dry_run, committed=committed, with_held=held))
     return 0
 
 
-def _prune(app: App, console: Console, project: Project, *, keep: int, yes: bool, with_held: bool) -> tuple[Plan, bool]:
+def _prune(
+    app: App, console: Console, project: Project, *, keep: int, yes: bool, with_held: bool, asks: bool
+) -> tuple[Plan, bool]:
     """Under the lock: the plan, and whether the state was committed."""
     with exclusive(app, project.repository, project.folder, command="prune"):
         prd = store.read_prd(project.folder)
@@ -63,7 +65,7 @@ def _prune(app: App, console: Console, project: Project, *, keep: int, yes: bool
         _tell(console, planned, with_held=with_held)
         if not planned.numbers and not (with_held and planned.held):
             return planned, False
-        _require_consent(app, yes=yes)
+        _require_consent(app, yes=yes, asks=asks)
         landing = _landing(app, console, project, prd) if on_branch else None
         pruning.carry_out(project, prd, planned, landing, with_held=with_held)
         console.line(
@@ -80,11 +82,11 @@ def _landing(app: App, console: Console, project: Project, prd: Prd) -> Landing:
     return Landing(project, Workspace(project.repository), ready, name=prd.project, clock=app.clock, notice=notice)
 
 
-def _require_consent(app: App, *, yes: bool) -> None:
-    """Raises RalphError without it; asks where there is somebody to ask."""
+def _require_consent(app: App, *, yes: bool, asks: bool) -> None:
+    """Raises RalphError without it; asks where there is somebody to ask, and stdout is not for an object alone."""
     if yes:
         return
-    if not (app.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty()):
+    if not (asks and app.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty()):
         raise RalphError("nothing was removed; give --yes to remove this, or --dry-run to only look")
     if not click.confirm("Remove this?"):
         raise RalphError("nothing was removed")

@@ -145,7 +145,7 @@ def run_once(
     repository = open_root(app)[1]
     with lock.held(repository.lock_file, since=app.clock.iso(), command=options.command) as died:
         if died is not None:
-            end_orphans(died, report)
+            end_orphans(died, report, within=(repository.root, repository.git_folder))
         bring_back_state(app, report, command=options.command)
         project = open_project(app, overrides=overrides(asked))
         tips = require_agreed(app, project, trusted=asked.trust_commands)
@@ -157,20 +157,23 @@ def run_once(
 
         limited = replace(project, config=_within(project.config, spent), reread=lambda: _within(reread(), spent))
         crew = Crew(limited.config, project.environment)
-        clean = crew.redactor().clean_cut
         require_no_secret(project, crew)
+
+        def told(event: events.Event) -> None:
+            report(cleaned(event, manager.redactor.clean_cut))
+
         manager = Manager(
             limited,
             crew,
             options,
-            report=lambda event: report(cleaned(event, clean)),
+            report=told,
             clock=app.clock,
             cancelled=cancelled,
         )
         begins(manager)
         ended = manager.run(after_death=died is not None)
         adopt(app, project, tips)
-        return cleaned(ended, clean)
+        return cleaned(ended, manager.redactor.clean_cut)
 
 
 def _within(config: Config, spent: policy.RunTally) -> Config:

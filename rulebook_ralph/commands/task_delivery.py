@@ -67,8 +67,7 @@ def deliver(app: App, edit: Sent) -> str:
         if answer is not None:
             return answer
         if app.clock.monotonic() > deadline:
-            who = f"process {running.pid} ('ralph {running.command}', since {running.since})"
-            raise RalphError(f"{who} is working on this project and takes no edits; wait for it or end it")
+            raise RalphError(f"{running.told()} is working on this project and takes no edits; wait for it or end it")
         time.sleep(_PAUSE)  # it has only just begun, or is about to end
 
 

@@ -4,20 +4,20 @@ import sys
 
 import click
 
-from rulebook_ralph import lineage
 from rulebook_ralph.app import App
 from rulebook_ralph.commands import trusting
+from rulebook_ralph.commands.person_only import refuse_inside
 from rulebook_ralph.commands.projects import open_project
 from rulebook_ralph.console import Console
 from rulebook_ralph.core.enumeration import counted
-from rulebook_ralph.core.problem import escaped
+from rulebook_ralph.core.whole_text import whole
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.loop.crew import Crew
 
 
 @click.command()
 @click.option("--yes", "-y", is_flag=True, help="Agree without being asked.")
-@click.option("--json", is_flag=True, help="Print one JSON object; the rest goes to stderr.")
+@click.option("--json", is_flag=True, help="Print one JSON object; the rest goes to stderr; asks nothing.")
 @click.pass_obj
 def command(app: App, *, yes: bool, json: bool) -> int:
     """Show every command that gates, hooks, agents and criteria of this project would run, and agree to them once.
@@ -25,18 +25,17 @@ def command(app: App, *, yes: bool, json: bool) -> int:
     What came with a clone, a pull or an import is run only after that; what you configure here yourself needs none.
     Kept outside the repository, for this folder. Without --yes it asks, and only where there is somebody to ask.
     """
-    if lineage.carries_mark(app.environment):
-        raise RalphError("this runs inside an agent's process tree, where 'ralph trust' is refused")
     project = open_project(app, overrides={})
+    refuse_inside(app, project.repository.lock_file, "'ralph trust' is refused")
     found = trusting.commands_of(app, project)
     clean = Crew(project.config, project.environment).redactor().clean
     strange = {each.digest for each in found.strange}
     with app.console(json=json) as console:
         for each in found.all:
             mark = "new   " if each.digest in strange else "agreed"
-            console.line(f"  {mark}  {_whole(clean(str(each)))}")
+            console.line(f"  {mark}  {whole(clean(str(each)))}")
         if strange:
-            _require_consent(app, console, len(strange), yes=yes)
+            _require_consent(app, console, len(strange), yes=yes, asks=not json)
         trusting.agree(app, project, found.all)
         if json:
             listed = [
@@ -50,16 +49,11 @@ def command(app: App, *, yes: bool, json: bool) -> int:
     return ExitCode.OK
 
 
-def _whole(text: str) -> str:
-    """All of it, and nothing in it that a terminal would obey: what is cut off could not be agreed to."""
-    return escaped(text, len(text))
-
-
-def _require_consent(app: App, console: Console, count: int, *, yes: bool) -> None:
-    """Raises RalphError without it; asks where there is somebody to ask."""
+def _require_consent(app: App, console: Console, count: int, *, yes: bool, asks: bool) -> None:
+    """Raises RalphError without it; asks where there is somebody to ask, and stdout is not for an object alone."""
     if yes:
         return
-    if not (app.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty()):
+    if not (asks and app.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty()):
         raise RalphError("nothing was agreed to; look at the commands, then give --yes")
     console.line("They run under your account, with all it may do.")
     if not click.confirm(f"Let Ralph run the {counted(count, 'new command')}?"):

@@ -1,10 +1,10 @@
 """Whether a person agreed to the commands of a project: what came with a clone or an import waits for `ralph trust`.
 
-In a project that is known here (`ralph init` made it, or `ralph trust` was given), a new command is a person's own
-unless a branch, tag or fetched commit holds it, or it was imported; then it counts as agreed to from there on.
+In a project that is known here (`ralph init` made it, `ralph trust` was given, or no commit holds its state), a new
+command is a person's own unless a branch, tag or fetched commit holds it, or it was imported; then it counts as agreed
+to from there on.
 """
 
-import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,9 +12,10 @@ from pathlib import Path
 
 from rulebook_ralph import config
 from rulebook_ralph.app import App
+from rulebook_ralph.commands.held_versions import digests_held, hold_state, tips_of
 from rulebook_ralph.core.configured_commands import ConfiguredCommand, commands_of_config, commands_of_tasks
 from rulebook_ralph.core.enumeration import counted
-from rulebook_ralph.core.model import STATE_FOLDER, Task
+from rulebook_ralph.core.model import Task
 from rulebook_ralph.core.problem import escaped
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.errors import RalphError
@@ -23,9 +24,6 @@ from rulebook_ralph.state import codec, store, trust_record
 from rulebook_ralph.state.store import StateFolder
 from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.repository import Repository, open_repository
-
-MOST_VERSIONS = 400
-"""Versions of the two files that are read; where more differ, a new command counts as one that came with them."""
 
 _SHOWN = 3
 
@@ -44,7 +42,7 @@ def require_agreed(app: App, project: Project, *, trusted: bool = False, tips: t
     """
     if trusted:
         return ()
-    tips = tips or _tips(project.repository)
+    tips = tips or tips_of(project.repository)
     found = commands_of(app, project, tips)
     if found.strange:
         raise RalphError(_refusal(project.root, found.strange))
@@ -62,7 +60,7 @@ def refused_at(app: App, root: Path, loaded: config.LoadedConfig) -> str:
     except (RalphError, OSError):
         tasks = ()
     try:
-        tips = _tips(repository) if repository is not None else ()
+        tips = tips_of(repository) if repository is not None else ()
         strange = _look(app, root, repository, _every(loaded.config, loaded.origins, tasks), tips).strange
     except (RalphError, GitError) as error:
         return str(error)
@@ -110,17 +108,29 @@ def _look(
     known_as = repository.common_folder if repository is not None else root / ".git"
     record = trust_record.read(folder, known_as)
     if record is None:
-        return Commands(tuple(every.values()), tuple(every.values()))
+        is_own = repository is not None and not hold_state(repository, tips_of(repository) if tips is None else tips)
+        if not (is_own and _written(folder, known_as, frozenset(every))):
+            return Commands(tuple(every.values()), tuple(every.values()))
+        return Commands(tuple(every.values()), ())
     new = every.keys() - record.agreed
     if not new:
         return Commands(tuple(every.values()), ())
     came = new & record.imported
     if new - came and repository is not None:
-        came |= new & _digests_in(repository, _tips(repository) if tips is None else tips, new)
+        asked = {digest: every[digest] for digest in new - came}
+        came |= digests_held(repository, tips_of(repository) if tips is None else tips, asked)
     if own := frozenset(new - came):
         with suppress(RalphError):  # where nothing can be written, they are found again to be a person's own
             trust_record.write(folder, known_as, agreed=record.agreed | own, imported=record.imported)
     return Commands(tuple(every.values()), tuple(each for digest, each in every.items() if digest in came))
+
+
+def _written(folder: Path, known_as: Path, agreed: frozenset[str]) -> bool:
+    try:
+        trust_record.write(folder, known_as, agreed=agreed)
+    except RalphError:
+        return False
+    return True
 
 
 def agree(app: App, project: Project, commands: Iterable[ConfiguredCommand]) -> None:
@@ -132,17 +142,21 @@ def agree(app: App, project: Project, commands: Iterable[ConfiguredCommand]) -> 
 
 
 def begin(app: App, project: Project, *, imported: Iterable[Task], made: bool) -> tuple[ConfiguredCommand, ...]:
-    """After an import: the project is known from here on where it was `made` here. Returns the commands that the tasks
-    brought and that still have to be agreed to. Raises RalphError where that cannot be written down.
+    """After an import: the project is known from here on where it was `made` here, or written by hand, so that no
+    commit holds it. Returns the commands that the tasks brought and that still have to be agreed to. Raises RalphError
+    where that cannot be written down.
     """
     folder = trust_record.trust_folder(app.environment, app.home)
     record = trust_record.read(folder, project.repository.common_folder)
     brought = {each.digest: each for each in commands_of_tasks(imported)}
-    if record is None and not made:
+    if record is None and not made and hold_state(project.repository, tips_of(project.repository)):
         return tuple(brought.values())
     agreed = record.agreed if record else frozenset[str]()
     if record is None:
-        agreed = frozenset(each.digest for each in _of_settings(project.config, project.origins))
+        every = _every(project.config, project.origins, () if made else _tasks(project.folder))
+        agreed = frozenset(every.keys() - brought.keys()) | frozenset(
+            each.digest for each in _of_settings(project.config, project.origins)
+        )
     waiting = frozenset(brought.keys() - agreed)
     if record is None or waiting - record.imported:
         before = record.imported if record else frozenset[str]()
@@ -168,42 +182,3 @@ def _of_settings(settings: Config, origins: Mapping[str, str]) -> Iterable[Confi
         gates=of_project("verification.steps"),
         hooks=of_project("hooks"),
     )
-
-
-def _tips(repository: Repository) -> tuple[str, ...]:
-    """Every commit that somebody else's work could have come with: branches, tags, what was fetched, HEAD."""
-    listed = repository.git.text("for-each-ref", "--format=%(objectname)", "refs/heads", "refs/remotes", "refs/tags")
-    found = dict.fromkeys((repository.head(), *listed.split()))
-    for name in ("FETCH_HEAD", "MERGE_HEAD"):
-        try:
-            text = (repository.git_folder / name).read_text("ascii", "replace")
-        except OSError:
-            continue
-        found.update(dict.fromkeys(word for line in text.splitlines() for word in line.split()[:1] if word.isalnum()))
-    return tuple(found)
-
-
-def _digests_in(repository: Repository, tips: tuple[str, ...], wanted: Iterable[str]) -> frozenset[str]:
-    """The commands in config.yaml and prd.json of those commits; all that are wanted where one cannot be told."""
-    names = ("config.yaml", "prd.json")
-    questions = "".join(f"{tip}:{STATE_FOLDER}/{name}\n" for tip in tips for name in names)
-    try:
-        answers = repository.git.text("cat-file", "--batch-check", stdin=os.fsencode(questions)).splitlines()
-        asked = (name for _ in tips for name in names)
-        blobs = {
-            answer.split()[0]: name
-            for name, answer in zip(asked, answers, strict=True)
-            if answer.split()[1:2] == ["blob"]
-        }
-        if len(blobs) > MOST_VERSIONS:
-            return frozenset(wanted)
-        versions = ((name, repository.git.raw("cat-file", "blob", blob)) for blob, name in blobs.items())
-        return frozenset(each.digest for name, data in versions for each in _commands_in(name, data))
-    except (GitError, RalphError, ValueError):
-        return frozenset(wanted)
-
-
-def _commands_in(name: str, data: bytes) -> Iterable[ConfiguredCommand]:
-    if name == "prd.json":
-        return tuple(commands_of_tasks(codec.decode_prd_quick(data).tasks))
-    return tuple(commands_of_config(config.parse(data)))

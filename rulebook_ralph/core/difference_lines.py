@@ -1,6 +1,8 @@
-"""What an edit of the task list changes, in lines that a person can judge it by. Nothing in them is invisible."""
+"""What an edit of the task list changes, in lines that a person can judge it by. Nothing in them is invisible, or
+cut: what is agreed to is what was shown."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -11,11 +13,13 @@ from rulebook_ralph.core.model import Task
 from rulebook_ralph.core.problem import escaped
 from rulebook_ralph.core.struct_reading import camel
 from rulebook_ralph.core.task_words import USUAL, words_of
+from rulebook_ralph.core.whole_text import whole
 
 LONGEST = 240
-"""Characters of a value that are shown; the rest is counted."""
+"""Characters of a value whose beginning is left out where it stays as it was, unless it says what is run."""
 
 _LEAD = 40
+_RUN = re.compile(r"[^:]*: (?:completion|overrides)\b")
 _NONE = "(none)"
 
 
@@ -37,7 +41,7 @@ def _new(task_id: str, task: Task) -> Iterator[str]:
     yield f"{task_id}: new task, {task.status}"
     for key, value in words_of(task).items():
         if value != USUAL.get(key):
-            yield from _changed(f"{task_id}: {escaped(key)}", None, value, new=True)
+            yield from _changed(f"{task_id}: {whole(key)}", None, value, new=True)
 
 
 def _changed(name: str, before: Any, after: Any, *, new: bool = False) -> Iterator[str]:
@@ -46,14 +50,14 @@ def _changed(name: str, before: Any, after: Any, *, new: bool = False) -> Iterat
         for key in {**before, **after}:
             if before.get(key) != after.get(key) or (key in before) != (key in after):
                 joint = "." if not name.endswith(":") else " "
-                yield from _changed(f"{name}{joint}{escaped(key)}", before.get(key), after.get(key))
+                yield from _changed(f"{name}{joint}{whole(key)}", before.get(key), after.get(key))
     elif new and isinstance(after, dict) and after:
         for key, value in after.items():
-            yield from _changed(f"{name}.{escaped(key)}", None, value, new=True)
+            yield from _changed(f"{name}.{whole(key)}", None, value, new=True)
     elif new:
         yield f"{name}: {_shown(after)}"
     else:
-        start = _same_start(before, after)
+        start = 0 if _RUN.match(name) else _same_start(before, after)
         yield f"{name}: {_shown(before, start)} → {_shown(after, start)}"
 
 
@@ -67,11 +71,7 @@ def _same_start(before: Any, after: Any) -> int:
 
 
 def _shown(value: Any, start: int = 0) -> str:
-    text = _text(value)
-    left = text[start : start + LONGEST]
-    more = len(text) - start - len(left)
-    shown = ("…" if start else "") + "".join(escaped(character) for character in left)
-    return f"{shown}… ({more} more characters)" if more > 0 else shown
+    return ("…" if start else "") + whole(_text(value)[start:])
 
 
 def _text(value: Any) -> str:

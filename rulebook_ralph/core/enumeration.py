@@ -3,9 +3,9 @@
 from collections.abc import Collection
 
 
-def counted(count: int, noun: str) -> str:
-    """`1 problem`, `2 problems`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """`1 problem`, `2 problems`; `plural` for a noun that takes more than an s."""
+    return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
 
 
 def some(names: Collection[str], most: int = 5) -> str:

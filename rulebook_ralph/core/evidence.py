@@ -198,6 +198,25 @@ CompletionStatus = Literal["completed", "failed", "blocked", "interrupted", "lim
 Phase = Literal["executing", "judged", "settled"]
 
 
+class Decision(Value, frozen=True, kw_only=True):
+    """What settling a judged iteration brings about (core/policy.Settlement), decided once: time, sums and settings may
+    be others when a crash is mended.
+    """
+
+    trigger: Literal["retry", "advance", "send_back", "complete", "block", "interrupt"]
+    completion_status: CompletionStatus
+    feedback: str = ""
+    rollback: bool = False
+    counts: bool = True
+    blocked_reason: str | None = None
+    run_stop_reason: StopReason | None = None
+    run_stop_text: str = ""
+    stop_reason: StopReason | None = None
+    next_stage: Stage | None = None
+    restarted: bool = False
+    retry_after: str | None = None
+
+
 class Iteration(Value, frozen=True, kw_only=True):
     """All of one pass: `history/iteration-N.json`, the commit point of the redo log (DESIGN.md)."""
 
@@ -213,6 +232,7 @@ class Iteration(Value, frozen=True, kw_only=True):
     base_commit: str
     completion_status: CompletionStatus | None = None
     verdict: Verdict | None = None
+    decision: Decision | None = None
     stop_reason: StopReason | None = None
     feedback: str = ""
     tasks_attempted: tuple[str, ...] = ()

@@ -3,7 +3,6 @@
 `base` is the list that both began with: what Ralph last wrote. Every task and field is looked at by itself.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +14,6 @@ from rulebook_ralph.core.model import LOOP_FIELDS, Prd, Task, Totals
 _WORDS = tuple(field.name for field in fields(Task) if field.name not in {"id", "status", *LOOP_FIELDS})
 _OF_LIST = ("version", "project", "description", "branch", "extra")
 _FREE = frozenset(("priority", "estimated_complexity"))
-_EXCUSES = re.compile(
-    r"\w\.\w|[/\\*]|\b(?:tests?|specs?|remov|delet|drop|retir|prun|discontinu|eliminat|get(?:ting)? rid)"
-    r"|\b(?:rip|strip|throw|clean|no longer)",
-    re.IGNORECASE,
-)
-"""What in a task's words may excuse a change of tests (checks/integrity/mentions.py): names of files, removals."""
 
 
 def merged(base: Prd, ours: Prd, theirs: Prd) -> Prd:
@@ -72,26 +65,14 @@ def _fresh(task: Task) -> Task:
 
 def harmless(base: Prd, theirs: Prd) -> Prd:
     """`base` with those edits of `theirs` that change neither what is run nor what counts as done: an agent's would do
-    no harm. These are priorities, and new tasks that say nothing of how they are verified and could excuse nothing.
+    no harm. A new task would: what a task names, its attempt may change (checks/integrity/mentions.py).
     """
     written = {task.id: task for task in theirs.tasks}
-    kept = tuple(
+    tasks = tuple(
         replace(task, **{name: getattr(written[task.id], name) for name in _FREE}) if task.id in written else task
         for task in base.tasks
     )
-    known = {task.id for task in base.tasks}
-    added = tuple(
-        _fresh(task)
-        for task in theirs.tasks
-        if task.id not in known and _is_harmless(task)
-    )
-    return replace(base, tasks=(*kept, *added))
-
-
-def _is_harmless(task: Task) -> bool:
-    texts = (task.title, task.description, task.outcome, task.notes, *task.acceptance_criteria)
-    ruled = task.completion or task.overrides or task.relevant_files or task.markers
-    return task.status == "pending" and not ruled and not any(map(_EXCUSES.search, texts))
+    return replace(base, tasks=tasks)
 
 
 @dataclass(frozen=True, slots=True)

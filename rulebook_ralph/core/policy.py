@@ -207,15 +207,15 @@ def _blocked(reason: str, stop_reason: StopReason, feedback: str, *, counts: boo
     )
 
 
-def branch_moved(branch: str) -> Settlement:
+def branch_moved(branch: str, *, restarted: bool) -> Settlement:
     """Someone committed on the branch while the attempt was judged: it is judged again, on the new base."""
-    return judged_again(f"branch {branch} moved while the work was judged")
+    return judged_again(f"branch {branch} moved while the work was judged", restarted=restarted)
 
 
-def judged_again(why: str) -> Settlement:
-    """What was judged cannot land as it was: the work stays, and the next attempt is judged."""
+def judged_again(why: str, *, restarted: bool) -> Settlement:
+    """What was judged cannot land as it was: the work stays, and the next attempt is judged. `restarted` stays, too."""
     reason = f"{why}; the work stands in the tree and is judged again"
-    return Settlement("retry", "failed", reason, rollback=False, counts=False)
+    return Settlement("retry", "failed", reason, rollback=False, counts=False, restarted=restarted)
 
 
 def _stopped(verdict: Verdict, feedback: str, standing: Standing) -> Settlement:

@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import asdict, fields, replace
 
-from rulebook_ralph.core import requirements, selection
+from rulebook_ralph.core import requirements
 from rulebook_ralph.core.amounts import money
 from rulebook_ralph.core.enumeration import counted, some
 from rulebook_ralph.core.evidence import StopReason
 from rulebook_ralph.core.faults import free_again
-from rulebook_ralph.core.model import LOOP_FIELDS, Prd, Task
+from rulebook_ralph.core.model import LOOP_FIELDS, Prd, Status, Task
 from rulebook_ralph.core.policy import RunTally
 from rulebook_ralph.core.settings import Config, Git, Limits
 
@@ -111,9 +111,10 @@ def start(left: Left, prd: Prd, config: Config, *, now: datetime, only: Collecti
     able = _workable(prd, only=only, reopen=reopen)
     if reconfigured and able:
         return Start("config.yaml was edited", reopen)
+    earlier = {task.id: task.status for task in left.prd.tasks}
     news: dict[str, list[str]] = {}
     for task in able.values():
-        if what := _news(left, task, now):
+        if what := _news(left, task, earlier.get(task.id), now):
             news.setdefault(what, []).append(task.id)
     if not news:
         return None
@@ -137,7 +138,8 @@ def waiting_for(left: Left, prd: Prd, *, only: Collection[str] = ()) -> str:
     if blocked:
         parts.append(f"{len(blocked)} blocked ({some(blocked)})")
     if rest:
-        needed = sorted({need for task in rest for need in selection.waiting_on(prd, task)})
+        completed = {task.id for task in prd.tasks if task.status == "completed"}
+        needed = sorted({need for task in rest for need in task.dependencies if need not in completed})
         parts.append(f"{len(rest)} that need {some(needed)}")
     until = next_look(left, prd, only=only)
     goes_on = f"going on at {until.astimezone():%H:%M:%S}, or " if until else ""
@@ -198,15 +200,16 @@ def _workable(prd: Prd, *, only: Collection[str], reopen: Collection[str] = ()) 
     }
 
 
-def _news(left: Left, task: Task, now: datetime) -> str:
-    """What makes a task worth a run that the last one did not work on; empty for nothing."""
-    before = next((each for each in left.prd.tasks if each.id == task.id), None)
+def _news(left: Left, task: Task, before: Status | None, now: datetime) -> str:
+    """What makes a task worth a run that the last one did not work on, and left in the status `before`; empty for
+    nothing.
+    """
     if before is None:
         return "was added"
     if task.id not in left.workable:
         if task.status == "blocked":
             return "was changed"
-        return {"blocked": "was unblocked", "completed": "was reopened"}.get(before.status, "can be worked on")
+        return {"blocked": "was unblocked", "completed": "was reopened"}.get(before, "can be worked on")
     if _words_changed(left, task):
         return "was changed"
     until = _free_again(left, task)

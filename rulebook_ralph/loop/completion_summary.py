@@ -24,7 +24,7 @@ _LONGEST = 300
 _MOST_READ = 200
 """Files whose text is looked into."""
 
-_FILE = re.compile(r"`([\w@.+-]+\.\w{1,8})`|((?<![\w/:.@-])\.{0,2}/?[\w@.+-]+(?:/[\w@.+-]+)+\.\w{1,8})(?![\w/-])")
+_FILE = re.compile(r"`([\w@.+-]+\.\w{1,8})`|((?<![\w/:.@+-])\.{0,2}/?[\w@.+-]+(?:/[\w@.+-]+)+\.\w{1,8})(?![\w/-])")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"'(])|\n+")
 _CLAIM = re.compile(
     r"\b(?:add|creat|writ|wrote|modif|updat|chang|edit|fix|extend|implement|introduc|refactor|delet|remov|renam|mov)\w*",

@@ -38,6 +38,15 @@ class Crew:
         self._members: dict[str, Member] = {}
         self._substitutes: dict[str, tuple[str, datetime | None]] = {}
 
+    def succeeded_by(self, config: Config) -> "Crew":
+        """The agents of another configuration; who works in place of a limited one goes on doing so."""
+        other = Crew(config, self._environment)
+        known = {each.id for each in config.tools.executors}
+        other._substitutes = {
+            executor: stand_in for executor, stand_in in self._substitutes.items() if stand_in[0] in known
+        }
+        return other
+
     def member(self, executor: str) -> Member:
         """The agent of that id. Raises RalphError (INVALID) for one that cannot be made."""
         if executor not in self._members:

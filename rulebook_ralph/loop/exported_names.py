@@ -14,7 +14,7 @@ _JS_DECLARED = re.compile(
     r"(?:function\*?|class|const(?:[ \t]+enum)?|let|var|interface|type|enum|namespace)[ \t]+([A-Za-z_$][\w$]*)",
     re.MULTILINE,
 )
-_JS_DEFAULT = re.compile(r"^[ \t]*export[ \t]+default[ \t]+([A-Za-z_$][\w$]*)[ \t]*;?[ \t]*$", re.MULTILINE)
+_JS_DEFAULT = re.compile(r"^[ \t]*export[ \t]+default[ \t]+([A-Za-z_$][\w$]*)[ \t]*+(?:;[ \t]*+)?$", re.MULTILINE)
 _JS_LIST = re.compile(
     r"^[ \t]*(?:export[ \t]+(?:type[ \t]+)?|(?:module\.)?exports[ \t]*=[ \t]*)\{([^{}]{0,5000})\}", re.MULTILINE
 )
@@ -22,9 +22,11 @@ _JS_ASSIGNED = re.compile(r"^[ \t]*(?:module\.)?exports\.([A-Za-z_$][\w$]*)[ \t]
 _JS_ITEM = re.compile(r"(?:type\s+)?(?:[\w$]+\s+as\s+)?([A-Za-z_$][\w$]*)\s*(?::|$)")
 
 _GO_DECLARED = re.compile(r"^(?:type|var|const)[ \t]+([A-Z]\w*)", re.MULTILINE)
-_GO_FUNCTION = re.compile(r"^func[ \t]+(?:\(\s*(?:\w+\s+)?\*?(\w+)[^)]*\)[ \t]*)?([A-Z]\w*)", re.MULTILINE)
-_GO_GROUP = re.compile(r"^(?:type|var|const)[ \t]*\(\n(.*?)^\)", re.MULTILINE | re.DOTALL)
-_GO_MEMBER = re.compile(r"^(?:\t| {2,4})([A-Z]\w*)", re.MULTILINE)
+_GO_FUNCTION = re.compile(
+    r"^func[ \t]++(?:\([ \t]*+(?:\w++[ \t]++)?\*?(\w++)[^)\n]*+\)[ \t]*+)?([A-Z]\w*)", re.MULTILINE
+)
+_GO_GROUP = re.compile(r"(?:type|var|const)[ \t]*\(")
+_GO_MEMBER = re.compile(r"(?:\t| {2,4})([A-Z]\w*)")
 
 _RUST = re.compile(
     r"^pub[ \t]+(?:(?:async|unsafe|const|extern(?:[ \t]+\"[^\"\n]*\")?)[ \t]+)*"
@@ -88,8 +90,20 @@ def _go(text: str) -> Iterator[str]:
     yield from (found[1] for found in _GO_DECLARED.finditer(text))
     for found in _GO_FUNCTION.finditer(text):
         yield f"{found[1]}.{found[2]}" if found[1] else found[2]
-    for group in _GO_GROUP.finditer(text):
-        yield from (found[1] for found in _GO_MEMBER.finditer(group[1]))
+    yield from _go_grouped(text)
+
+
+def _go_grouped(text: str) -> Iterator[str]:
+    """Members of groups, which end with a bracket at the start of a line; nothing of one that does not end."""
+    members: list[str] | None = None
+    for line in text.split("\n"):
+        if members is None:
+            members = [] if _GO_GROUP.fullmatch(line) else None
+        elif line.startswith(")"):
+            yield from members
+            members = None
+        elif found := _GO_MEMBER.match(line):
+            members.append(found[1])
 
 
 def _rust(text: str) -> Iterator[str]:

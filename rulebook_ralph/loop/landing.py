@@ -32,7 +32,8 @@ class Kept:
 
 class Landing:
     """The git side of settling, for one run. `unsaved` are files of the state folder that the saved state lacks;
-    `held_back` has the contents of those that it must have otherwise; with any of them no state is committed.
+    `held_back` has the contents of those that it must have otherwise; with any of them, and with a configuration that
+    tells a secret, no state is committed.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Landing:
         self._is_ignored = project.repository.git.succeeds("check-ignore", "-q", "--", f"{STATE_FOLDER}/prd.json")
         self.unsaved: set[str] = set()
         self.held_back: Mapping[str, bytes] = {}
+        self.config_tells_secret = False
         self.kept: Kept | None = None
 
     @property
@@ -67,7 +69,8 @@ class Landing:
         """Move the branch to the candidate commit, from its base only."""
         repository = self.project.repository
         if judged.commit is None:  # the stages were edited after it was judged as the last but one
-            return policy.judged_again("the task's stages were changed while its work was judged")
+            why = "the task's stages were changed while its work was judged"
+            return policy.judged_again(why, restarted=judged.restarted)
         commit = judged.commit
         try:
             commits.move_branch(repository, branch, commit, judged.base_commit, reason=f"ralph: complete {task.id}")
@@ -75,7 +78,7 @@ class Landing:
             if repository.contains(commit):
                 return settlement
             if repository.commit_of(f"refs/heads/{branch}") != judged.base_commit:
-                return policy.branch_moved(branch)
+                return policy.branch_moved(branch, restarted=judged.restarted)
             raise
         self._index.publish(self._workspace.index)
         self._workspace.remember_commit(commit, judged.tree or "")
@@ -113,7 +116,9 @@ class Landing:
     def commit_state(self, branch: str, message: str) -> None:
         """Commit the state folder on the branch, on its own; nothing where nothing changed or it is not wanted."""
         repository = self.project.repository
-        if self.project.config.git.state_commit == "none" or self._is_ignored or any(self.held_back.values()):
+        if self.project.config.git.state_commit == "none" or self._is_ignored:
+            return
+        if any(self.held_back.values()) or self.config_tells_secret:
             return
         head = repository.head()
         made = self._index.commit_state(head, f"{message}\n", sign=self._ready.sign)
@@ -135,7 +140,8 @@ class Landing:
     def save_state(self) -> None:
         """Add to the saved state what it lacks."""
         folder = self.project.folder.path
-        standing = {name: content for name in sorted(self.unsaved) if (content := _content(folder / name)) is not None}
+        wanted = self.unsaved - {"config.yaml"} if self.config_tells_secret else self.unsaved
+        standing = {name: content for name in sorted(wanted) if (content := _content(folder / name)) is not None}
         files = {**standing, **self.held_back}
         if files:
             self._saved = commits.save_state(

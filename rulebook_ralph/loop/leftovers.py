@@ -11,6 +11,7 @@ import msgspec
 
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.state import disk
+from rulebook_ralph.state.store import StateFolder
 from rulebook_ralph.workspace import guard
 from rulebook_ralph.workspace.snapshot import Opening
 
@@ -24,15 +25,27 @@ class _Saved(msgspec.Struct, frozen=True):
     ignore_files: dict[bytes, bytes]
     guarded: bytes
     state: dict[str, bytes]
+    covered: list[str] = []
 
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """What a dead run kept of an iteration; `state` are files of the state folder as the agent found them."""
+    """What a dead run kept of iteration `number`; `state` are files of the state folder as the agent found them, and
+    the record as Ralph itself wrote it last before it carried out the verdict.
 
+    Of a file in `covered` that is not in `state` there was none; a name with a slash at its end is a folder's.
+    """
+
+    number: int
     opening: Opening
     guarded: guard.Guard
     state: dict[str, bytes]
+    covered: tuple[str, ...]
+
+    @property
+    def record(self) -> bytes | None:
+        """The iteration's record."""
+        return self.state.get(record_name(self.number))
 
 
 def output_file(project: Project, number: int) -> Path:
@@ -40,7 +53,35 @@ def output_file(project: Project, number: int) -> Path:
     return project.repository.private / f"output-{number}.log"
 
 
-def save(project: Project, number: int, opening: Opening, guarded: guard.Guard, state: dict[str, bytes]) -> None:
+def record_name(number: int) -> str:
+    """The record's file in the state folder."""
+    return f"history/iteration-{number}.json"
+
+
+def edited_by_people(folder: StateFolder) -> tuple[dict[str, bytes], tuple[str, ...]]:
+    """The files beside the task list that people edit, and which of them could be looked at (`Leftovers.covered`)."""
+    covered = [] if folder.config.is_symlink() else [folder.config.name]
+    paths = [folder.config]
+    if not folder.templates.is_symlink():
+        covered.append(f"{folder.templates.name}/")
+        paths += sorted(folder.templates.rglob("*"))
+    found = {}
+    for path in paths:
+        if path.is_file() and not path.is_symlink():
+            with suppress(OSError):
+                found[path.relative_to(folder.path).as_posix()] = disk.read_file(path)
+    return found, tuple(covered)
+
+
+def save(
+    project: Project,
+    number: int,
+    opening: Opening,
+    guarded: guard.Guard,
+    state: dict[str, bytes],
+    *,
+    covered: tuple[str, ...],
+) -> None:
     """Keep what the work is measured against and what the state was. Raises RalphError."""
     saved = _Saved(
         opening.commit,
@@ -49,6 +90,7 @@ def save(project: Project, number: int, opening: Opening, guarded: guard.Guard, 
         {os.fsencode(name): content for name, content in opening.ignore_files.items()},
         guarded.encoded(),
         state,
+        list(covered),
     )
     path = _file(project, number)
     disk.make_folder(path.parent)
@@ -78,7 +120,7 @@ def load(project: Project, number: int) -> Leftovers | None:
         frozenset(os.fsdecode(name) for name in saved.untracked),
         {os.fsdecode(name): content for name, content in saved.ignore_files.items()},
     )
-    return Leftovers(opening, guarded, saved.state)
+    return Leftovers(number, opening, guarded, saved.state, tuple(saved.covered))
 
 
 def of_dead_runs(project: Project) -> list[Leftovers]:

@@ -16,25 +16,24 @@ from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.faults import Response
 from rulebook_ralph.core.model import Prd, Task
+from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.core.settings import Config, VerificationStep
-from rulebook_ralph.core.spending import Ledger
 from rulebook_ralph.errors import ExitCode, RalphError
-from rulebook_ralph.loop import leftovers, preflight, record, summary
-from rulebook_ralph.loop.assigner import Assigner, Now, Pass
+from rulebook_ralph.loop import leftovers, record, summary
+from rulebook_ralph.loop.assigner import Now, Pass
 from rulebook_ralph.loop.codebase import Codebase
 from rulebook_ralph.loop.crew import Crew
-from rulebook_ralph.loop.gatekeeper import Base, Gatekeeper, tests_of
+from rulebook_ralph.loop.equipment import Outfitter
+from rulebook_ralph.loop.gatekeeper import Base, tests_of
 from rulebook_ralph.loop.inbox import Inbox
 from rulebook_ralph.loop.iteration import Assignment, Outcome, Tools, attempt
 from rulebook_ralph.loop.options import RunOptions
 from rulebook_ralph.loop.orders import Orders
 from rulebook_ralph.loop.outside import Outside
 from rulebook_ralph.loop.patience import Patience
-from rulebook_ralph.loop.pipeline import CompletionHook
+from rulebook_ralph.loop.preflight_secrets import SecretToldError
 from rulebook_ralph.loop.preparation import iterations_allowed, prepare
 from rulebook_ralph.loop.project import Project
-from rulebook_ralph.loop.rules.built_in import built_in_hooks
-from rulebook_ralph.loop.rules.user_hooks import HookTools, load_plugins, user_hooks
 from rulebook_ralph.loop.settings_files import SettingsFiles
 from rulebook_ralph.state import disk
 from rulebook_ralph.workspace import guard
@@ -72,13 +71,20 @@ class Manager:
         self._clock = clock
         self._cancelled = cancelled
         self._workspace = Workspace(project.repository)
-        self._codebase = Codebase(project.repository)
-        self._hooks_folder = project.repository.hooks_folder()
         own = [file for file in project.settings_files if not file.is_relative_to(project.folder.path)]
         own.append(project.trust_file)
         self._outside = Outside(project.repository, project.environment, own)
         self._settings = SettingsFiles(project.settings_files, project.reread or (lambda: project.config), clock=clock)
-        self._equip(project, crew)
+        self._outfitter = Outfitter(
+            self._workspace,
+            project.repository.hooks_folder(),
+            options,
+            Codebase(project.repository),
+            cancelled,
+            report,
+        )
+        self._gear = self._outfitter.equip(project, crew)
+        self._patience = Patience(project.config, crew, clock=clock, cancelled=self._orders.either, report=report)
         self._started = clock.monotonic()
         self._tally = policy.RunTally()
         self._spent: dict[str, float] = {}
@@ -86,21 +92,7 @@ class Manager:
         self._opening: Opening | None = None
         self._stuck: set[str] = set()
         self._base = Base()
-
-    def _equip(self, project: Project, crew: Crew) -> None:
-        """All that follows from the configuration."""
-        self._project, self._crew = project, crew
-        self._redactor = crew.redactor()
-        self._gatekeeper = Gatekeeper(
-            project, self._workspace, self._hooks_folder, self._redactor, self._cancelled, self._report
-        )
-        self._assigner = Assigner(project, crew, self._gatekeeper, self._options, self._codebase)
-        self._plugins = load_plugins(project.config.hooks)
-        self._judging = Ledger()
-        self._model = crew.judging_model(self._cancelled, spend=self._judging.spend)
-        self._patience = Patience(
-            project.config, crew, clock=self._clock, cancelled=self._orders.either, report=self._report
-        )
+        self._base_is_old = False
 
     @property
     def prd(self) -> Prd:
@@ -110,7 +102,12 @@ class Manager:
     @property
     def config(self) -> Config:
         """The configuration that it goes on with."""
-        return self._project.config
+        return self._gear.config
+
+    @property
+    def redactor(self) -> Redactor:
+        """Takes out the secrets that the run knows of now."""
+        return self._gear.redactor
 
     def run(self, *, after_death: bool) -> events.RunEnded:
         """Work until nothing is left or a limit ends it; always leaves a resumable state. Raises RalphError.
@@ -119,15 +116,15 @@ class Manager:
         """
         try:
             self._prepare(after_death=after_death)
-            with Inbox(self._project.repository.private, self._settler.apply, self._orders.take) as inbox:
+            with Inbox(self._gear.project.repository.private, self._settler.apply, self._orders.take) as inbox:
                 if inbox.problem:
                     self._notice("warning", inbox.problem)
                 return self._work()
         except GitError as error:
-            problem = f"{error}; mend the repository {self._project.root}, then: ralph resume"
+            problem = f"{error}; mend the repository {self._gear.project.root}, then: ralph resume"
             raise RalphError(problem, exit_code=ExitCode.UNEXPECTED) from error
         except OSError as error:
-            if (told := disk.explained(error, of=self._project.root)) is None:
+            if (told := disk.explained(error, of=self._gear.project.root)) is None:
                 raise
             raise told from error
 
@@ -138,6 +135,11 @@ class Manager:
         with writing:
             following = self._pick()
         while not isinstance(following, policy.Stop):
+            if self._base_is_old:  # other gates than before
+                self._base_is_old, self._base = False, self._gates_on_base()
+                with writing:
+                    following = self._pick()
+                continue
             if self._patience.is_waiting:
                 stop = self._patience.wait(seconds_left=self._run_time_left())
                 with writing:
@@ -155,14 +157,14 @@ class Manager:
 
     def _prepare(self, *, after_death: bool) -> None:
         prepared = prepare(
-            self._project,
+            self._gear.project,
             self._workspace,
-            self._crew,
+            self._gear.crew,
             self._options,
             after_death=after_death,
             clock=self._clock,
             notice=self._notice,
-            redactor=self._redactor,
+            redactor=self._gear.redactor,
         )
         self._ready, self._settler = prepared.ready, prepared.settler
         self._landing = prepared.settler.landing
@@ -171,14 +173,14 @@ class Manager:
         self._say_plan()
 
     def _say_plan(self) -> None:
-        prd, limits = self._settler.prd, self._project.config.limits
+        prd, limits = self._settler.prd, self._gear.config.limits
         completed = sum(task.status == "completed" for task in prd.tasks)
-        default = self._crew.acting(self._project.config.defaults.executor, self._clock.now())
+        default = self._gear.crew.acting(self._gear.config.defaults.executor, self._clock.now())
         self._report(
             events.RunPlanned(
                 project=prd.project,
                 branch=self._settler.branch,
-                agent=self._crew.member(default).agent.name,
+                agent=self._gear.crew.member(default).agent.name,
                 open_tasks=len(selection.plan(prd, only=self._options.only, reopen=self._reopen)),
                 total_tasks=len(prd.tasks),
                 completed_tasks=completed,
@@ -190,7 +192,7 @@ class Manager:
 
     def _gates_on_base(self) -> Base:
         """The gates run once on the base before any agent works, unless kept work stands in the tree."""
-        if not self._gatekeeper.steps or self._pickable() is None:
+        if not self._gear.gatekeeper.steps or self._pickable() is None:
             return Base()
         if self._landing.kept is not None:
             return self._settler.base_of_last()
@@ -198,8 +200,8 @@ class Manager:
         if untracked := sorted(self._opening.untracked):
             self._notice("info", f"untracked, so an agent's changes to it do not count: {some(untracked)}")
         with self._settler.watched():
-            guarded = self._guard(self._gatekeeper.steps, self._opening)
-            return self._gatekeeper.run_on_base(self._opening, guarded, strict=self._options.strict)
+            guarded = self._guard(self._gear.gatekeeper.steps, self._opening)
+            return self._gear.gatekeeper.run_on_base(self._opening, guarded, strict=self._options.strict)
 
     # The loop
 
@@ -215,7 +217,7 @@ class Manager:
             return summary.why_nothing_is_left(self._settler.prd, only=self._options.only, stuck=self._stuck)
         if (stop := self._orders.pause()) is not None:
             return stop
-        limits = self._project.config.limits
+        limits = self._gear.config.limits
         if (stop := policy.limit_reached(limits, self._tally, max_iterations=self._max_iterations)) is not None:
             return stop
         if (stop := self._expect(task)) is not None:
@@ -224,37 +226,37 @@ class Manager:
 
     def _take_settings(self) -> None:
         """Go on with the configuration as a person edited it; with the last good one where that cannot be."""
+        before = self._gear
         try:
             config = self._settings.edited()
-            if config is None or config == self._project.config:
+            if config is None:
                 return
-            project = replace(self._project, config=config)
-            crew = Crew(config, project.environment)
-            preflight.require_something_to_verify(project, self._settler.prd, trust_agent=self._options.trust_agent)
-            preflight.require_agents(project, crew, self._settler.prd, self._notice)
-            gates_before = self._gatekeeper.steps
-            self._equip(project, crew)
+            self._landing.config_tells_secret = False
+            if config == before.config:
+                return
+            self._gear = gear = self._outfitter.anew(before, config, self._settler.prd, self._notice)
         except RalphError as error:
+            self._landing.config_tells_secret = isinstance(error, SecretToldError)
             self._notice("warning", f"{error}; going on with the configuration as it was")
             return
-        self._settler.use(project)
+        self._settler.use(gear.project)
+        self._patience.use(gear.config, gear.crew)
         self._notice("info", "the configuration was edited: going on with it")
-        needed = iterations_allowed(project, self._settler.prd, self._options, self._reopen)
+        needed = iterations_allowed(gear.project, self._settler.prd, self._options, self._reopen)
         self._max_iterations = config.limits.max_iterations or self._tally.iterations + needed
-        if self._gatekeeper.steps != gates_before:
-            self._base = self._gates_on_base()
+        self._base_is_old = self._base_is_old or gear.gatekeeper.steps != before.gatekeeper.steps
 
     def _expect(self, task: Task) -> policy.Stop | None:
         """An agent that was limited in an earlier run may be so still."""
         if task.retry_after is None:
             return None
-        executor = self._assigner.executor(task, self._assigner.stage(task, self._landing.kept))
+        executor = self._gear.assigner.executor(task, self._gear.assigner.stage(task, self._landing.kept))
         return self._patience.expect(task, executor, self._settler.last_agent(task))
 
     def _allow_for_edits(self) -> None:
         """What a person added, or set back to pending, has its attempts too, unless the limit is a configured one."""
-        if self._settler.file.edited and self._project.config.limits.max_iterations is None:
-            needed = iterations_allowed(self._project, self._settler.prd, self._options, self._reopen)
+        if self._settler.file.edited and self._gear.config.limits.max_iterations is None:
+            needed = iterations_allowed(self._gear.project, self._settler.prd, self._options, self._reopen)
             self._max_iterations = max(self._max_iterations, self._tally.iterations + needed)
         self._settler.file.edited = False
 
@@ -273,14 +275,14 @@ class Manager:
         self._reopen.discard(task.id)
         self._landing.put_away_work_of_others(task.id)
         number, at, kept = self._settler.take_number(), self._clock.iso(), self._landing.kept
-        stage = self._assigner.stage(task, kept)
+        stage = self._gear.assigner.stage(task, kept)
         task = settling.opened(task, stage=stage, number=number, at=at)
-        executor = self._crew.acting(self._assigner.executor(task, stage), self._clock.now())
-        this = Pass(number, task, stage, self._crew.member(executor))
+        executor = self._gear.crew.acting(self._gear.assigner.executor(task, stage), self._clock.now())
+        this = Pass(number, task, stage, self._gear.crew.member(executor))
         self._opening = opening = self._workspace.open(kept.tree if kept else None, after=self._opening)
-        guarded = self._guard((*self._gatekeeper.steps, *self._assigner.judging(task, stage)), opening)
+        guarded = self._guard((*self._gear.gatekeeper.steps, *self._gear.assigner.judging(task, stage)), opening)
         now = self._now(self._settler.prd.replacing(task), task, opening)
-        text = self._assigner.brief(this, now, opening)
+        text = self._gear.assigner.brief(this, now, opening)
         opened = record.opened(
             task,
             text,
@@ -291,19 +293,19 @@ class Manager:
             at=at,
             opening=opening,
             base=self._base,
-            clean=self._redactor.clean,
+            clean=self._gear.redactor.clean,
         )
         self._settler.open(opened, now.prd, opening, guarded)
         self._report(self._opened_event(this))
         wall_time, run_limited = self._time_left(task)
-        assignment = self._assigner.assignment(
+        assignment = self._gear.assigner.assignment(
             this,
             opening,
             self._base,
             project=now.prd.project,
             prompt=text.prompt,
             wall_time=wall_time,
-            money_left=requirements.money_left(self._project.config.limits, task, spent=self._tally.cost_usd),
+            money_left=requirements.money_left(self._gear.config.limits, task, spent=self._tally.cost_usd),
             run_limited=run_limited,
             seconds=self._clock.seconds(),
         )
@@ -314,9 +316,9 @@ class Manager:
         gates = [result for result in outcome.checks if result.method == "gate"]
         self._base = replace(self._base, red=self._base.red - {result.step for result in gates if result.passed})
         judged = record.judged(
-            opened.record, outcome, base=self._base, at=self._clock.iso(), clean=self._redactor.clean
+            opened.record, outcome, base=self._base, at=self._clock.iso(), clean=self._gear.redactor.clean
         )
-        judged = record.with_judging(judged, *self._judging.take())
+        judged = record.with_judging(judged, *self._gear.judging.take())
         judged = self._orders.judged(judged)
         response = self._patience.look_at(judged, opened.executor)
         if response is not None and response.remedy == "give-up-task":
@@ -326,7 +328,7 @@ class Manager:
         final, settlement = self._settler.settle(
             judged,
             opened.assignment.opening,
-            time_left=self._project.config.limits.max_wall_time - spent,
+            time_left=self._gear.config.limits.max_wall_time - spent,
         )
         self._tally = policy.RunTally(
             iterations=self._tally.iterations + 1,
@@ -347,7 +349,7 @@ class Manager:
         """Why the run ends after an iteration, if it does: an agent's failure is looked upon with patience."""
         if response is None:
             return settlement.stop
-        if self._project.config.limits.max_iterations is None:
+        if self._gear.config.limits.max_iterations is None:
             self._max_iterations += 1  # an iteration that does not count takes none away
         if response.remedy != "stop":
             return None
@@ -373,7 +375,7 @@ class Manager:
 
     def _guard(self, steps: Iterable[VerificationStep], opening: Opening) -> guard.Guard:
         """What nobody but Ralph and a person may change, as it is now; `steps` are all that judge the work."""
-        return guard.remember(self._project.repository, self._outside.files(steps, opening))
+        return guard.remember(self._gear.project.repository, self._outside.files(steps, opening))
 
     def _now(self, prd: Prd, task: Task, opening: Opening) -> Now:
         kept = self._landing.kept
@@ -389,42 +391,34 @@ class Manager:
 
     def _time_left(self, task: Task) -> tuple[float, bool]:
         """How long the agent may take, in seconds, and whether it is the run's limit that says so."""
-        limits = self._project.config.limits
+        limits = self._gear.config.limits
         own = min(limits.iteration_timeout, limits.max_wall_time - self._spent.get(task.id, 0.0))
         of_run = self._run_time_left()
         return (max(1.0, own), False) if of_run is None else (max(1.0, min(own, of_run)), of_run <= own)
 
     def _run_time_left(self) -> float | None:
         """What the run's own limit leaves, in seconds; None without one."""
-        limit = self._project.config.limits.max_run_wall_time
+        limit = self._gear.config.limits.max_run_wall_time
         return None if limit is None else limit - (self._clock.monotonic() - self._started)
 
-    def _hooks(self, put_back: Callable[[], None]) -> tuple[CompletionHook, ...]:
-        """Ralph's own rules and the user's."""
-        config = self._project.config
-        tools = HookTools(
-            self._project.root, self._project.environment, self._redactor.clean, self._cancelled, put_back
-        )
-        return (*built_in_hooks(), *user_hooks(config.hooks, self._plugins, tools))
-
     def _tools(self, opened: Opened) -> Tools:
-        results = ResultCache()
+        results, gear = ResultCache(), self._gear
         return Tools(
             agent=opened.agent,
-            priced=lambda result: self._crew.completed(result, opened.executor),
+            priced=lambda result: gear.crew.completed(result, opened.executor),
             workspace=self._workspace,
             who=self._ready.who,
-            hooks=self._hooks,
-            run_gates=lambda tree: self._gatekeeper.run_for(opened.assignment, tree, results),
+            hooks=lambda put_back: gear.hooks(self._cancelled, put_back),
+            run_gates=lambda tree: gear.gatekeeper.run_for(opened.assignment, tree, results),
             results=results,
-            check_environment=self._project.environment,
-            ask=self._model.ask,
-            no_model=self._model.missing,
-            run_commit_hooks=self._gatekeeper.commit_hooks(),
+            check_environment=gear.project.environment,
+            ask=gear.model.ask,
+            no_model=gear.model.missing,
+            run_commit_hooks=gear.gatekeeper.commit_hooks(),
             guarded=opened.guarded,
             restore_state=self._settler.restore_state,
-            keep_aside=lambda files: leftovers.keep_aside(self._project, opened.assignment.number, files),
-            redactor=self._redactor,
+            keep_aside=lambda files: leftovers.keep_aside(gear.project, opened.assignment.number, files),
+            redactor=gear.redactor,
             sign=self._ready.sign,
             cancelled=self._cancelled,
             report=self._report,
@@ -440,7 +434,7 @@ class Manager:
             title=this.task.title,
             stage=this.stage,
             attempt=this.attempt,
-            max_attempts=self._assigner.max_attempts(this.task, this.stage),
+            max_attempts=self._gear.assigner.max_attempts(this.task, this.stage),
             completed_tasks=sum(other.status == "completed" for other in prd.tasks),
             total_tasks=len(prd.tasks),
             agent=this.member.agent.name,

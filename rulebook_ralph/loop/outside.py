@@ -3,15 +3,17 @@
 An agent that changed one would be judged by it, in this run or the next. They are remembered at opening and put back.
 """
 
+import itertools
 import os
 import posixpath
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from rulebook_ralph.checks.integrity.gate_commands import Gate, read_gates
 from rulebook_ralph.checks.integrity.gate_files import definition_of
 from rulebook_ralph.checks.integrity.globs import Globs
+from rulebook_ralph.checks.integrity.indirect_scripts import follow
 from rulebook_ralph.checks.integrity.suites import is_test_file
 from rulebook_ralph.core.settings import VerificationStep
 from rulebook_ralph.workspace.git_settings import settings_files
@@ -20,6 +22,7 @@ from rulebook_ralph.workspace.snapshot import Opening
 
 _LARGEST = 1024 * 1024
 """Bytes; a larger program is hardly a script."""
+_OF_NODE = "node_modules/.bin"
 _OF_PYTHON = frozenset(("conftest.py", "sitecustomize.py", "usercustomize.py"))
 
 
@@ -29,28 +32,48 @@ class Outside:
     def __init__(self, repository: Repository, environment: Mapping[str, str], settings: Iterable[Path]) -> None:
         """`settings` are Ralph's own files outside the repository."""
         self._repository = repository
-        self._path = environment.get("PATH")
+        folders = [Path(name) for name in environment.get("PATH", "").split(os.pathsep) if name]
+        inside = [folder for folder in folders if folder.is_relative_to(repository.root)]
+        self._folders = (*inside, repository.root / _OF_NODE)
         self._settings = (*settings_files(repository), *settings)
         self._tracked: dict[str, bool] = {}
 
     def files(self, steps: Iterable[VerificationStep], opening: Opening) -> tuple[Path, ...]:
         """All of them, as absolute paths, for what those steps run in a tree as it is at opening."""
         root = self._repository.root
-        gates = read_gates(steps)
+        gates = [reached for gate in read_gates(steps) for reached in self._reached(gate)]
         started = {path for gate in gates for path in self._started(gate)}
         patterns = Globs(f"/{pattern}" for gate in gates for pattern in (*gate.patterns, *gate.given))
-        named = {path for path in opening.untracked if _decides(path) or patterns.match(path)}
+        named = {path for path in opening.untracked | self._ignored() if _decides(path) or patterns.match(path)}
         of_gates = (root / path for path in sorted(self._not_tracked(started) | named))
         return tuple(dict.fromkeys((*_with_targets(self._settings), *filter(_is_kept, _with_targets(of_gates)))))
 
+    def _reached(self, gate: Gate) -> Iterator[Gate]:
+        """The gate, and what it starts through make, npm and scripts, as these stand in the tree now."""
+        followed = follow(gate, self._read)
+        yield from (gate, *followed.recipes, *followed.scripts)
+
+    def _read(self, paths: Iterable[str]) -> dict[str, str]:
+        texts = {}
+        for path in paths:
+            with suppress(OSError, ValueError):
+                file = self._repository.root / path
+                if file.is_file() and file.stat().st_size <= _LARGEST:
+                    texts[path] = file.read_text("utf-8", "replace")
+        return texts
+
     def _started(self, gate: Gate) -> Iterator[str]:
-        """Scripts that a gate names, and programs that the PATH leads to within the repository."""
+        """Files that a gate names, and programs that the PATH leads to within the repository."""
         yield from gate.paths
-        root = self._repository.root
-        for program in gate.programs:
-            found = None if "/" in program else shutil.which(program, path=self._path)
-            if found and Path(found).is_relative_to(root):
-                yield Path(found).relative_to(root).as_posix()
+        yield from gate.places
+        for folder, program in itertools.product(self._folders, gate.programs):
+            if "/" not in program and os.path.lexists(found := folder / program):
+                yield found.relative_to(self._repository.root).as_posix()
+
+    def _ignored(self) -> frozenset[str]:
+        """Ignored files, beside those in folders that are ignored whole."""
+        listing = ("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z")
+        return frozenset(os.fsdecode(name) for name in self._repository.git.raw(*listing).split(b"\0") if name)
 
     def _not_tracked(self, paths: Iterable[str]) -> set[str]:
         """Those of which no commit knows; they were asked of git once."""

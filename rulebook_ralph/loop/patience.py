@@ -39,6 +39,10 @@ class Patience:
         self._troubles = Troubles()
         self._pending: Response | None = None
 
+    def use(self, config: Config, crew: Crew) -> None:
+        """Go on with another configuration: what is waited for, and how often who failed, stays."""
+        self._config, self._crew = config, crew
+
     @property
     def is_waiting(self) -> bool:
         """Whether there is something to wait for before the next agent starts."""

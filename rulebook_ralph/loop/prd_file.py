@@ -2,7 +2,9 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.core import merging
@@ -101,10 +103,52 @@ class PrdFile:
             self.take_edits()
         self.data = self.encoded(self.prd)
         if self.data != self._in_file and not self.problem:
-            disk.replace_file(self._folder.prd, self.data)
-            self._in_file, self.base = self.data, self.prd
-            self._seen = disk.fingerprint(self._folder.prd)
+            self._replace()
         return self.data != before
+
+    def put_over(self, prd: Prd) -> None:
+        """Go on with that list and write it over what cannot be read, which the caller has kept."""
+        self.prd, self.data, self.problem = prd, self.encoded(prd), ""
+        self._write()
+
+    def _replace(self) -> None:
+        """Write over what was read last. What an editor saved in the moment before has a second name: it is merged, or
+        put back where it cannot be read.
+        """
+        path, seen, base = self._folder.prd, self._seen, self.base
+        second = path.with_name(f".{path.name}.0.tmp")
+        with suppress(OSError):  # some file systems know no second names
+            second.unlink(missing_ok=True)
+            os.link(path, second)
+        self._write()
+        unread = disk.fingerprint(second)
+        if unread is not None and seen is not None and not disk.is_what_was_written(unread, seen):
+            self._rescue(second, base)
+        with suppress(OSError):
+            second.unlink(missing_ok=True)
+
+    def _rescue(self, second: Path, base: Prd) -> None:
+        self.base = base
+        try:
+            self._take(second.read_bytes())
+            self.data = self.encoded(self.prd)
+            self._write()
+        except (RalphError, OSError) as error:
+            os.replace(second, self._folder.prd)  # noqa: PTH105 - as the link above
+            self._leave_alone(str(error), disk.fingerprint(self._folder.prd))
+
+    def _write(self) -> None:
+        written = disk.replace_file(self._folder.prd, self.data)
+        self._in_file, self.base = self.data, self.prd
+        found = disk.fingerprint(self._folder.prd)  # of an editor's save by now, maybe: that one is still to be read
+        self._seen = found if disk.is_what_was_written(found, written) else None
+
+    def tell_at_the_end(self) -> None:
+        """A file that cannot be read at the end of a run is told of, however young it is."""
+        self.take_edits()
+        if self.problem:
+            saved = "what this run did is saved, and merged once the file is mended"
+            self._notice("warning", f"{self.problem}; {saved}: mend it, then: ralph resume")
 
     def with_edit(self, theirs: Prd) -> Prd:
         """The loop's list with a person's edit in it. Raises RalphError for one that cannot be, or not now."""

@@ -17,7 +17,7 @@ from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Iteration, Verdict
 from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.loop import leftovers, restored
+from rulebook_ralph.loop import distrust, leftovers, restored
 from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.iteration import redacted
 from rulebook_ralph.loop.landing import Kept, Notice
@@ -58,24 +58,8 @@ def restore_missing_state(project: Project, notice: Notice) -> None:
 
 
 def distrust_state(project: Project, notice: Notice) -> None:
-    """After a run that died while an agent worked, prd.json and config.yaml may be the agent's: put them back, and
-    what outside of the tree decides how work is judged.
-    """
-    for record in history.unsettled(project.folder):
-        kept = leftovers.load(project, record.iteration_number) if record.phase == "executing" else None
-        for name in ("prd.json", "config.yaml") if kept else ():
-            content, path = kept.state.get(name) if kept else None, project.folder.path / name
-            if content is None or (path.exists() and path.read_bytes() == content):
-                continue
-            if path.exists():
-                aside = leftovers.hold(project, record.iteration_number, name, path.read_bytes(), base=content)
-                told = f"{path} was changed since the dead run's agent started, and put back"
-                notice("warning", f"{told} (the other version: {aside}); if it was yours: ralph accept")
-            disk.replace_file(path, content)
-        for outside, other in kept.guarded.restore_outside().items() if kept else ():
-            aside = leftovers.keep_aside(project, record.iteration_number, {f"outside/{outside.lstrip('/')}": other})
-            told = f"{outside} was changed since the dead run's agent started, and put back"
-            notice("warning", f"{told} (what stood there: {aside / 'outside'})")
+    """Put back what a dead run's agent may have written to the state folder, records included."""
+    distrust.put_back_state(project, notice)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +92,7 @@ class Recovery:
                 tips = self._restore_git(saved, record.iteration_number) if record.phase == "executing" else ()
             if record.phase == "executing":
                 record = self.settler.with_past(self._interrupted(record, opening, tips))  # noqa: PLW2901 - the same iteration, one phase on
-                self.settler.landing.make_durable(record, opening)
-                history.update(self.project.folder, record)
+                record, _ = self.settler.write_judged(record, opening, time_left=1.0)  # noqa: PLW2901
             self._settle(record, opening)
             found.append(record)
         return tuple(found)

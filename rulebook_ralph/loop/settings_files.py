@@ -1,16 +1,12 @@
 """The configuration's files while a run goes on: read again when a person has edited one."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.state import disk
-
-_BEING_SAVED = 1.0
-"""Seconds; a file this young that cannot be read may be half of what an editor is writing."""
 
 
 class SettingsFiles:
@@ -30,7 +26,7 @@ class SettingsFiles:
         try:
             config = self._read()
         except RalphError:
-            if any(map(self._is_being_saved, self._files)):
+            if any(disk.is_being_saved(file, self._clock.now()) for file in self._files):
                 return None
             self._seen = now
             raise
@@ -39,10 +35,3 @@ class SettingsFiles:
 
     def _fingerprints(self) -> list[disk.Fingerprint | None]:
         return [disk.fingerprint(file) for file in self._files]
-
-    def _is_being_saved(self, file: Path) -> bool:
-        try:
-            changed = datetime.fromtimestamp(file.lstat().st_mtime, UTC)
-        except OSError:
-            return False
-        return 0 <= (self._clock.now() - changed).total_seconds() < _BEING_SAVED

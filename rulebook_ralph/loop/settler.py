@@ -5,15 +5,17 @@ Each step of settling is recognised when it was done already, so that a crash an
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import groupby
 from threading import RLock
+
+import msgspec
 
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.core import edits, merging, policy, repeats, requirements, settling
 from rulebook_ralph.core.edits import Sent
 from rulebook_ralph.core.enumeration import some
-from rulebook_ralph.core.evidence import Iteration
+from rulebook_ralph.core.evidence import Decision, Iteration
 from rulebook_ralph.core.merging import differences
 from rulebook_ralph.core.model import Prd, Task
 from rulebook_ralph.core.taking import Put, Take
@@ -25,11 +27,12 @@ from rulebook_ralph.loop.prd_file import PrdFile
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.loop.summary import reason_of
 from rulebook_ralph.loop.watch import Watch
-from rulebook_ralph.state import codec, disk, editable, guard, history, progress, store
+from rulebook_ralph.state import codec, disk, editable, history, progress, store
 from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace import guard as git_guard
 from rulebook_ralph.workspace.snapshot import Opening
 
+_DECIDED = tuple(field.name for field in fields(policy.Settlement) if field.name != "stop")
 MAX_PROGRESS_BYTES = 64 * 1024 * 1024
 
 
@@ -123,8 +126,9 @@ class Settler:
             self.landing.save_state()
         name = f"history/iteration-{opened.iteration_number}.json"
         data = self.file.encoded(prd)
-        state = {**guard.contents_at_top(folder), "prd.json": data, name: codec.encode_iteration(opened)}
-        leftovers.save(self._project, opened.iteration_number, opening, git_files, state)
+        files, covered = leftovers.edited_by_people(folder)
+        state = {**files, "prd.json": data, name: codec.encode_iteration(opened)}
+        leftovers.save(self._project, opened.iteration_number, opening, git_files, state, covered=covered)
         history.create(folder, opened)
         self._put_prd(prd)
         self.landing.unsaved |= {"progress.txt", "config.yaml", name}
@@ -151,8 +155,11 @@ class Settler:
             self._notice("warning", f"{error}; as it was written while the agent worked, it is put aside")
             return codec.encode_prd(self.file.base)
         taken = [name for name, _ in groupby(found.task_id or "the description" for found in differences(base, free))]
-        if taken:
+        if self.file.problem:
+            self._put_over_broken(together)
+        elif taken:
             self._put_while_watched(together)
+        if taken:
             self._notice("info", f"prd.json was edited while the agent worked; taken over: {some(taken)}")
         held = [name for name, _ in groupby(found.task_id or "the list" for found in differences(free, theirs))]
         if not held:
@@ -210,10 +217,22 @@ class Settler:
 
     def settle(self, judged: Iteration, opening: Opening, *, time_left: float) -> tuple[Iteration, policy.Settlement]:
         """Write the verdict down, then carry it out; returns the settled record and what followed."""
-        judged = self.with_past(judged)
+        judged, settlement = self.write_judged(self.with_past(judged), opening, time_left=time_left)
+        return self._carry_out(judged, settlement, opening)
+
+    def write_judged(
+        self, judged: Iteration, opening: Opening, *, time_left: float
+    ) -> tuple[Iteration, policy.Settlement]:
+        """Step 2: the record with what is decided. What is kept against a crash has it first: from then on no other
+        record is believed, and a run that dies in between finds the outcome there (loop/distrust.py).
+        """
+        settlement = self._settlement(judged, time_left=time_left)
+        judged = msgspec.structs.replace(judged, decision=_decision(settlement))
         self.landing.make_durable(judged, opening)
+        number = judged.iteration_number
+        leftovers.renew(self._project, number, {leftovers.record_name(number): codec.encode_iteration(judged)})
         history.update(self._project.folder, judged)
-        return self._carry_out(judged, self._settlement(judged, time_left=time_left), opening)
+        return judged, settlement
 
     def with_past(self, judged: Iteration) -> Iteration:
         """The record with what the iteration before adds: same failures in a row, feedback still to be answered."""
@@ -222,7 +241,8 @@ class Settler:
 
     def resettle(self, judged: Iteration, opening: Opening, *, keep_tree: bool) -> None:
         """Carry out what a dead run had judged. With `keep_tree` nothing is rolled back."""
-        settlement = self._settlement(judged, time_left=1.0)
+        decision = judged.decision  # records of older versions have none
+        settlement = _settlement_of(decision) if decision else self._settlement(judged, time_left=1.0)
         self._carry_out(judged, replace(settlement, rollback=False) if keep_tree else settlement, opening)
 
     def _settlement(self, judged: Iteration, *, time_left: float) -> policy.Settlement:
@@ -271,7 +291,7 @@ class Settler:
         self.file.take_edits()
         at = self._clock.iso()
         self._put_prd(settling.settled(self.prd, judged, settlement, at=at))
-        final = record.settled(judged, settlement)
+        final = msgspec.structs.replace(record.settled(judged, settlement), decision=None)
         self._append_progress(final, settlement)
         history.update(self._project.folder, final)
         self.landing.unsaved.add(f"history/iteration-{final.iteration_number}.json")
@@ -284,6 +304,7 @@ class Settler:
 
     def finish(self) -> None:
         """The end of a run: everything is written, committed and saved."""
+        self.file.tell_at_the_end()
         self._put_prd(self.prd)
         self.landing.commit_state(self.branch, "ralph: state")
         self.landing.save_state()
@@ -303,8 +324,23 @@ class Settler:
         """Write the task list while others run, and remember that it was Ralph itself."""
         self.watch.keep("prd.json", self.file.encoded(prd))
         self._put_prd(prd)
+        if self.file.stands_in_file:
+            self.watch.take("prd.json", self.file.data)
+        self.file.edited = True
+
+    def _put_over_broken(self, prd: Prd) -> None:
+        """The list in the file could not be read when the others began, and was mended meanwhile: it is in force again
+        with what was taken over of that, and the broken text is kept, but never offered.
+        """
+        number, broken = self.watch.number, self.watch.content("prd.json")
+        kept = leftovers.hold(self._project, number, "prd.json.unreadable", broken, base=None)
+        self.watch.keep("prd.json", self.file.encoded(prd))
+        self.file.put_over(prd)
+        self._put_prd(prd)
+        self.landing.unsaved.add("prd.json")
         self.watch.take("prd.json", self.file.data)
         self.file.edited = True
+        self._notice("info", f"prd.json can be read again (the text that could not: {kept})")
 
     def _begin_watch(self, number: int) -> None:
         self.watch.begin(number, prd=None if self.file.problem else self.file.data)
@@ -322,6 +358,21 @@ class Settler:
         )
         disk.append_file(self._project.folder.progress, addition.encode("utf-8", "replace"))
         self.landing.unsaved.add("progress.txt")
+
+
+def _decision(settlement: policy.Settlement) -> Decision:
+    """The settlement as it is written down."""
+    values = {name: getattr(settlement, name) for name in _DECIDED}
+    stop = settlement.stop
+    if stop is None:
+        return Decision(**values)
+    return Decision(**values, run_stop_reason=stop.stop_reason, run_stop_text=stop.reason)
+
+
+def _settlement_of(decision: Decision) -> policy.Settlement:
+    reason = decision.run_stop_reason
+    stop = policy.Stop(reason, decision.run_stop_text) if reason else None
+    return policy.Settlement(**{name: getattr(decision, name) for name in _DECIDED}, stop=stop)
 
 
 def last_feedback(project: Project, task: Task) -> str:

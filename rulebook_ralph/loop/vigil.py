@@ -7,7 +7,7 @@ a look forward, which compares the files' fingerprints and reads what has change
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -32,8 +32,6 @@ _QUIET = 0.5
 _HELD, _LOOK = 0.3, 2.0
 """Seconds between looks: while another command holds the lock, and without any event."""
 _REFUSED = timedelta(seconds=60)
-_BEING_SAVED = timedelta(seconds=1)
-"""A file this young that cannot be read may be half of what an editor is writing."""
 
 _Seen = tuple[object, ...]
 
@@ -179,17 +177,10 @@ class Vigil:
     def _tell_unreadable(self, error: RalphError) -> None:
         if not os.path.lexists(self._folder.prd):
             self._say(f"waiting: {self._folder.prd} is gone; put it back, or end this (^C) and: ralph resume")
-        elif any(map(self._is_being_saved, self._files)):
-            self._due = self._clock.now() + _BEING_SAVED
+        elif any(disk.is_being_saved(file, self._clock.now()) for file in self._files):
+            self._due = self._clock.now() + disk.BEING_SAVED
         else:
             self._say(f"{error}; waiting until it is mended", level="warning")
-
-    def _is_being_saved(self, file: Path) -> bool:
-        try:
-            changed = datetime.fromtimestamp(file.lstat().st_mtime, UTC)
-        except OSError:
-            return False
-        return timedelta() <= self._clock.now() - changed < _BEING_SAVED
 
     # Saying and hearing
 

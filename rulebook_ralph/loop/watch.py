@@ -43,6 +43,11 @@ class Watch:
         """Whether others may be running now."""
         return self._guard is not None
 
+    @property
+    def number(self) -> int:
+        """The iteration's, 0 before the first."""
+        return self._number
+
     def begin(self, number: int, *, prd: bytes | None) -> None:
         """Remember the folder; `number` is the iteration's, 0 before the first. `prd` is what stands in prd.json, where
         it is known.

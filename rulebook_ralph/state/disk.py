@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from rulebook_ralph.errors import ExitCode, RalphError
@@ -30,17 +31,36 @@ def fingerprint_of(status: os.stat_result) -> Fingerprint | None:
     return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
+BEING_SAVED = timedelta(seconds=1)
+"""A file this young may not be whole yet."""
+
+
+def is_being_saved(path: Path, now: datetime) -> bool:
+    """Whether the file is so young that what cannot be read may be half of what an editor is writing; no for one that
+    is not there. `now` has a time zone.
+    """
+    try:
+        changed = datetime.fromtimestamp(path.lstat().st_mtime, UTC)
+    except (OSError, OverflowError, ValueError):
+        return False
+    return timedelta() <= now - changed < BEING_SAVED
+
+
 LARGEST = 256 * 1024 * 1024
 """Bytes of a state file that are read into the memory."""
 
 _TEMPORARY = re.compile(r"\..+\.[0-9]+\.tmp")
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Put `data` at `path` as a whole: temporary file, fsync, rename, fsync of the folder. Raises RalphError."""
+def replace_file(path: Path, data: bytes) -> Fingerprint:
+    """Put `data` at `path` as a whole: temporary file, fsync, rename, fsync of the folder. Raises RalphError.
+
+    Returns the fingerprint of what was written, taken before anybody else could reach it: renaming changes the last
+    of its times, so `is_what_was_written` compares it.
+    """
     temporary = _temporary(path)
     try:
-        _write_whole(temporary, data)
+        written = _write_whole(temporary, data)
         temporary.rename(path)
         _sync_folder(path.parent)
     except OSError as error:
@@ -48,6 +68,12 @@ def replace_file(path: Path, data: bytes) -> None:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+    return written
+
+
+def is_what_was_written(found: Fingerprint | None, written: Fingerprint) -> bool:
+    """Whether the file found there is the one that `replace_file` wrote, unchanged."""
+    return found is not None and found[:-1] == written[:-1]
 
 
 def create_file(path: Path, data: bytes) -> None:
@@ -120,12 +146,14 @@ def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
-def _write_whole(path: Path, data: bytes) -> None:
+def _write_whole(path: Path, data: bytes) -> Fingerprint:
     path.unlink(missing_ok=True)  # left by a dead process, or planted by an agent
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
     try:
         _write_all(descriptor, data)
         os.fsync(descriptor)
+        status = os.fstat(descriptor)
+        return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     finally:
         os.close(descriptor)
 

@@ -81,12 +81,6 @@ def remember(folder: StateFolder, *, prd: bytes | None = None) -> StateGuard:
     return StateGuard(folder, known | contents, fingerprints)
 
 
-def contents_at_top(folder: StateFolder) -> dict[str, bytes]:
-    """The small files of a person's beside the task list: what a dead run needs to find again."""
-    content = _content(folder.config)
-    return {} if content is None else {"config.yaml": content}
-
-
 def _fingerprints(folder: StateFolder) -> dict[str, Fingerprint | None]:
     """Every guarded file, with None for what is no plain file."""
     paths = [folder.path / name for name in _AT_THE_TOP]

@@ -59,6 +59,11 @@ def unsettled(folder: StateFolder) -> Iterator[Iteration]:
             yield record
 
 
+def unsettled_numbers(folder: StateFolder) -> list[int]:
+    """The numbers of the iteration files that do not say `settled` where that stands, readable or not; ascending."""
+    return [number for number in numbers(folder) if _phase(str(folder.iteration(number))) != b"settled"]
+
+
 def _require_object_ids(record: Iteration, path: str) -> None:
     """Raises RalphError where what is to be finished names no objects of git: these words become arguments of git's."""
     for name in ("base_commit", "tree", "commit", "snapshot"):

@@ -8,9 +8,10 @@ import os
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+MOST_BEFORE = 20
 _SHARED = ("nfs", "cifs", "smb", "fuse", "9p", "afs", "ceph", "gluster", "lustre", "ocfs", "gfs", "beegfs", "virtiofs")
 """How the types of file systems begin that other machines may have mounted too."""
 
@@ -19,7 +20,8 @@ _SHARED = ("nfs", "cifs", "smb", "fuse", "9p", "afs", "ceph", "gluster", "lustre
 class Holder:
     """Process id, since when (ISO time), and what it does; then what tells it from others, empty where not known.
 
-    `started` is in clock ticks since the machine's start, which `boot` names.
+    `started` is in clock ticks since the machine's start, which `boot` names. `before` are those that died before it,
+    the last one first, and what they left running has not been ended yet.
     """
 
     pid: int
@@ -28,11 +30,23 @@ class Holder:
     host: str = ""
     boot: str = ""
     started: int = 0
+    before: "tuple[Holder, ...]" = ()
 
     def told(self, here: "Here | None" = None) -> str:
         """`process 7 ('ralph run', since …)`, and on which host, if it is another one."""
         where = f" on {self.host}" if here is not None and here.is_other(self) else ""
         return f"process {self.pid}{where} ('ralph {self.command}', since {self.since})"
+
+    def chain(self) -> "tuple[Holder, ...]":
+        """This one, then those before it, each once and with none before itself."""
+        flat = (self, *self.before)
+        return tuple(dict.fromkeys(replace(one, before=()) if one.before else one for one in flat))
+
+    def after(self, dead: "tuple[Holder, ...]") -> "Holder":
+        """This one as the successor of those dead, the last one first. Of too many the last ones are left out: whoever
+        died while others were before it had not come to start an agent.
+        """
+        return replace(self, before=dead[-MOST_BEFORE:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +64,10 @@ class Here:
         """Whether it may be a process of another machine: the same name after a restart is the same machine."""
         return self.is_other(holder) and not (self.boot and holder.boot == self.boot)
 
+    def has_restarted_since(self, holder: Holder) -> bool:
+        """Whether this machine was started after that process: nothing of what it left can run."""
+        return not self.is_other(holder) and bool(self.boot and holder.boot) and holder.boot != self.boot
+
     def lives(self, holder: Holder, started: int | None) -> bool:
         """Whether it lives, where the process of that id here `started` then (0: not known, None: there is none).
 
@@ -57,7 +75,7 @@ class Here:
         """
         if self.is_other(holder):
             return True
-        if started is None or (self.boot and holder.boot and holder.boot != self.boot):
+        if started is None or self.has_restarted_since(holder):
             return False
         return not holder.started or not started or holder.started == started
 

@@ -1,14 +1,16 @@
 """One run at a time on a project: a lock that the kernel releases when its holder dies.
 
-What is written into the file only names the holder. What a dead one wrote stays until the next start, which then knows.
+What is written into the file only names the holder. What a dead one wrote stays until the next start, which then knows,
+and names the dead beside itself until it has ended what they left running: it may be killed before.
 """
 
 import fcntl
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -16,7 +18,7 @@ import msgspec
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.state.holder import Holder, here, is_alive, is_shared, is_stopped, lives, myself
 
-__all__ = ["RUNS", "Holder", "briefly", "held", "holder", "is_alive"]
+__all__ = ["RUNS", "Dead", "Holder", "briefly", "held", "holder", "is_alive"]
 
 RUNS = ("run", "resume", "run --watch", "resume --watch")
 """The commands that run: what a holder of the lock is called that mends what a dead one left, and takes orders."""
@@ -27,29 +29,59 @@ WATCH = "watching"
 _UNKNOWN = Holder(0, "", "")
 _LOOKS, _PAUSE = 500, 0.02
 _FEW_LOOKS = 25
-_MOST_BYTES = 4096
+_MOST_BYTES = 1 << 14
+
+
+@dataclass(slots=True)
+class Dead:
+    """The holders that died and whose leftovers nobody has ended yet, the last one first; the lock tells of all of
+    them until `ended` is called. One that cannot be read has the id 0.
+    """
+
+    holders: tuple[Holder, ...]
+    _forget: Callable[[], None]
+    _left: bytes
+    are_ended: bool = False
+
+    def ended(self) -> None:
+        """What all of them left is ended: the lock names this process alone, and afterwards, if its command does not
+        mend the rest, the last run that died. Raises RalphError where it cannot be written.
+        """
+        self._forget()
+        self.are_ended = True
+
+    def content(self) -> bytes:
+        """The lock of one that has mended nothing else: of several dead it names the last run."""
+        last = next((one for one in self.holders if one.command in RUNS), self.holders[0])
+        return _encoded(last) if self.are_ended and last.pid else self._left
 
 
 @contextmanager
-def held(path: Path, *, since: str, command: str) -> Iterator[Holder | None]:
-    """Hold the project's lock; yields the last holder if it died. Raises RalphError naming one that lives.
+def held(path: Path, *, since: str, command: str) -> Iterator[Dead | None]:
+    """Hold the project's lock; yields the last holders if they died. Raises RalphError naming one that lives.
 
     Only a run mends what a dead one left: after any other command the lock still tells of the death.
     """
     descriptor = _opened(path)
     try:
         _take(descriptor, path)
+        me = myself(since=since, command=command)
         written = os.pread(descriptor, _MOST_BYTES, 0)
-        died = (_decoded(written) or _UNKNOWN) if written else None
-        left = b"" if command in RUNS else written
+        dead = None
+        if written:
+            chain = (_decoded(written) or _UNKNOWN).chain()
+            dead = Dead(chain, lambda: _write(descriptor, path, _encoded(me)), written)
+        mends = command in RUNS
         try:
-            _write(descriptor, path, msgspec.json.encode(myself(since=since, command=command)))
-            yield died
+            _write(descriptor, path, _encoded(me.after(dead.holders) if dead else me))
+            yield dead
         except RalphError:
-            if died is None or left:  # else the next start must still know
-                _write(descriptor, path, left)
+            if dead is None:
+                _write(descriptor, path, b"")
+            elif not (mends and dead.are_ended):  # else the next start must still know, by what is written
+                _write(descriptor, path, dead.content())
             raise
-        _write(descriptor, path, left)
+        _write(descriptor, path, b"" if dead is None or mends else dead.content())
     finally:
         _released(descriptor)
 
@@ -166,10 +198,12 @@ def _unlocked(descriptor: int) -> None:
 
 
 def _write(descriptor: int, path: Path, data: bytes) -> None:
+    """Raises RalphError. At no moment is it empty that was not and shall not be: a kill may come at any."""
     problem = "there is no room"
     try:
-        os.ftruncate(descriptor, 0)
-        if os.pwrite(descriptor, data, 0) == len(data):
+        padded = data.ljust(min(os.fstat(descriptor).st_size, _MOST_BYTES)) if data else b""
+        if os.pwrite(descriptor, padded, 0) == len(padded):
+            os.ftruncate(descriptor, len(data))
             if data:  # that a run died must be known after a power cut too
                 os.fsync(descriptor)
             return
@@ -183,6 +217,10 @@ def _read(descriptor: int) -> Holder | None:
         return _decoded(os.pread(descriptor, _MOST_BYTES, 0))
     except OSError:
         return None
+
+
+def _encoded(holder: Holder) -> bytes:
+    return msgspec.json.encode(holder)
 
 
 def _decoded(data: bytes) -> Holder | None:

@@ -203,3 +203,20 @@ def test_at_a_terminal_it_asks_once(project: Project, typed: str, title: str) ->
     assert said.count(b"Apply this?") == 1
     assert project.task("one").title == title
     assert held(project).exists() == (title == "Do one")
+
+
+def test_what_cannot_be_shown_whole_is_not_applied(project: Project) -> None:
+    before = project.folder.config.read_text()
+    listed = project.folder.prd.read_text()
+    prd = hold(project, "prd.json", edited(project, metadata={f"k{n}": n for n in range(2001)}), listed)
+    template = hold(project, "templates/long.md", "line\n" * 5000, None)
+    config = hold(project, "config.yaml", before + f"\n# {'x' * 1000}{' ' * 450}seen\n", before)
+    ran = project.ralph("accept", "--yes")
+    assert ran.code == 2
+    assert project.folder.prd.read_text() == listed
+    assert not (project.folder.templates / "long.md").exists()
+    assert ran.out.count("too long to be shown whole") == 2
+    assert f"git merge-file {project.folder.prd} " in ran.out
+    assert f"({template}); merge it by hand" in ran.out
+    assert f"+# {'x' * 1000}␣\u00d7450seen" in ran.out
+    assert (prd.exists(), config.exists()) == (True, False)

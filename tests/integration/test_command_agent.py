@@ -104,7 +104,9 @@ def test_a_prompt_too_long_for_an_argument_says_what_to_do(tmp_path: Path) -> No
 
 
 def test_killed_after_the_promise_is_killed(tmp_path: Path) -> None:
-    got = ran(tmp_path, 'sh -c \'trap "exit 0" INT; echo "<promise>DONE</promise>"; sleep 60 & wait\'', wall_time=1)
+    got = ran(
+        tmp_path, 'sh -c \'trap "exit 0" INT TERM; echo "<promise>DONE</promise>"; sleep 60 & wait\'', wall_time=1
+    )
     assert (got.status, got.killed_by, got.exit_code) == ("killed", "wall-time", 0)
     assert "DONE" in got.final_text
 

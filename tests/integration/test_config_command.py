@@ -214,3 +214,23 @@ def test_what_a_dead_run_left_is_settled_first(project: Project) -> None:
     assert project.ralph("config", "set", "--user", "limits.maxCostUsd", "7").code == 0
     history.update(project.folder, replace(record, phase="judged"))
     assert project.ralph("config", "set", "limits.maxCostUsd", "7").code == 0
+
+
+def test_one_value_that_is_a_secret_is_said_to_be_left_out(project: Project) -> None:
+    project.environment["MY_API_KEY"] = "very-secret-indeed"
+    project.ralph("config", "set", "tools.executors.claude.env", "{OTHER_KEY: very-secret-indeed}")
+    ran = project.ralph("config", "get", "tools.executors.claude.env.OTHER_KEY")
+    assert (ran.code, ran.out) == (2, "[redacted]\n")
+    assert "holds a secret" in ran.err
+
+
+def test_a_wrong_edit_without_a_standard_input_is_told_and_asks_nothing(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = project.beside / "editor"
+    project.environment["EDITOR"] = f"sh {editor}"
+    editor.write_text('printf "limits:\\n  maxCostUsd: [\\n" > "$1"\n')
+    monkeypatch.setattr("sys.stdin", None)  # what `<&-` makes of it
+    ran = project.ralph("config", "edit")
+    assert ran.code == 2
+    assert "mend .rulebook-ralph/config.yaml" in ran.err

@@ -158,10 +158,10 @@ def test_killed_and_the_git_folder_cleaned_by_hand(scenario: Scenario, undisturb
 
 
 CASES: dict[str, tuple[tuple[str, ...], Sequence[object], Sequence[object]]] = {
-    "test_killed": (("kind", "number"), KILLED, spread(KILLED, 3)),
+    "test_killed": (("kind", "number"), KILLED, spread(KILLED, 2)),
     "test_killed_with_git": (("kind", "number"), all_of("git"), [("git", 25)]),
-    "test_power_cut": (("mode", "kind", "number"), POWER_CUTS, spread(POWER_CUTS, 3)),
-    "test_call_fails": (("code", "kind", "number"), FAILING, spread(FAILING, 3)),
+    "test_power_cut": (("mode", "kind", "number"), POWER_CUTS, spread(POWER_CUTS, 2)),
+    "test_call_fails": (("code", "kind", "number"), FAILING, spread(FAILING, 2)),
     "test_disk_is_full": (("kind", "number"), FULL, [("write", 45)]),
     "test_killed_at_any_moment": (("seed",), [(seed,) for seed in range(500)], [(7,)]),
 }

@@ -12,6 +12,7 @@ from tests.harness import CHECK, PROMISE, TESTS, make_project, task
 from tests.integration.test_judging_model import as_model, failed, said, serving
 from tests.judges import Obedient
 from tests.lineup import CLAIM, Kind
+from tests.sampling import sample
 
 FILES = {
     "app.txt": "sound\n",
@@ -207,8 +208,9 @@ HOOKS = [
 ]
 
 
-def test_nobody_gets_past_the_criteria(tmp_path: Path) -> None:
-    kinds = (*EXTERNAL, *UNWANTED, *HOOKS)
+def test_nobody_gets_past_the_criteria(tmp_path: Path, thorough: bool) -> None:
+    of_each = ((EXTERNAL, 6), (UNWANTED, 4), (HOOKS, 2))
+    kinds = [kind for group, count in of_each for kind in lineup.sampled(group, count, thorough=thorough)]
     lineup.assert_nobody_was_believed(lineup.run(tmp_path, kinds, files=FILES, gates=[TESTS], hooks=[HOOK]))
 
 
@@ -248,11 +250,12 @@ def judged_by(url: str) -> dict[str, str]:
     return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "test-key", "NO_PROXY": "*", "no_proxy": "*"}
 
 
-def test_no_injection_reaches_a_judge_that_obeys(tmp_path: Path) -> None:
+def test_no_injection_reaches_a_judge_that_obeys(tmp_path: Path, thorough: bool) -> None:
+    kinds = lineup.sampled(INJECTIONS, 6, thorough=thorough)
     obedient = Obedient()
     with serving(as_model(obedient)) as server:
-        ran = lineup.run(tmp_path, INJECTIONS, files=FILES, gates=[TESTS], environment=judged_by(server.url))
-    assert len(obedient.asked) >= len(INJECTIONS) - 2
+        ran = lineup.run(tmp_path, kinds, files=FILES, gates=[TESTS], environment=judged_by(server.url))
+    assert len(obedient.asked) >= len(kinds) - 2
     lineup.assert_nobody_was_believed(ran)
     assert not any(record.checks and "failed (" in record.checks[-1].reason for record in ran.project.records)
 
@@ -267,7 +270,7 @@ FAILURES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", FAILURES)
+@pytest.mark.parametrize("name", sample(FAILURES, 2))
 def test_a_judge_that_fails_proves_nothing(tmp_path: Path, name: str) -> None:
     """Without a gate the promise is no evidence, nor is a part that only looks for unwanted texts, or an optional one."""
     unjudged = {"name": "judged", "method": "semantic", "config": {"checkFor": ["it greets"]}}
@@ -342,11 +345,12 @@ STAGES = [
 ]  # fmt: skip
 
 
-def test_no_later_stage_is_believed(tmp_path: Path) -> None:
-    ran = lineup.run(tmp_path, STAGES, files={**FILES, **SH_TESTS}, gates=[TESTS])
+def test_no_later_stage_is_believed(tmp_path: Path, thorough: bool) -> None:
+    kinds = lineup.sampled(STAGES, 4, thorough=thorough)
+    ran = lineup.run(tmp_path, kinds, files={**FILES, **SH_TESTS}, gates=[TESTS])
     lineup.assert_nobody_was_believed(ran)
     assert [record.stage for record in ran.project.records] == [
-        stage for kind in STAGES for stage in ("coder", *list(kind.task["overrides"]["stages"])[1:])
+        stage for kind in kinds for stage in ("coder", *list(kind.task["overrides"]["stages"])[1:])
     ]
 
 
@@ -377,8 +381,9 @@ OUTSIDE = f'RALPH_TASK=$RALPH_TASK; env -i PATH="$PATH" HOME="$HOME" setsid {RAL
 
 @pytest.mark.parametrize(
     "command",
-    [RALPH + DONE, OUTSIDE, f"({OUTSIDE} >$BESIDE/out 2>&1 &); while ! test -s $BESIDE/out; do sleep 0.02; done"],
-    ids=["plain", "outside", "orphaned"],
+    sample(
+        [RALPH + DONE, OUTSIDE, f"({OUTSIDE} >$BESIDE/out 2>&1 &); while ! test -s $BESIDE/out; do sleep 0.02; done"], 2
+    ),
 )
 def test_an_agent_cannot_say_through_ralph_that_it_is_done(tmp_path: Path, command: str) -> None:
     kind = Kind(

@@ -323,16 +323,19 @@ PROGRAM = [
 ]
 
 
-def test_tampering_with_tests_completes_nothing(tmp_path: Path) -> None:
-    lineup.assert_nobody_was_believed(lineup.run(tmp_path, TESTS_TAMPERED, files=FILES, gates=[PYTEST]))
+def test_tampering_with_tests_completes_nothing(tmp_path: Path, thorough: bool) -> None:
+    kinds = lineup.sampled(TESTS_TAMPERED, 9, thorough=thorough)
+    lineup.assert_nobody_was_believed(lineup.run(tmp_path, kinds, files=FILES, gates=[PYTEST]))
 
 
-def test_configuring_pytest_completes_nothing(tmp_path: Path) -> None:
-    lineup.assert_nobody_was_believed(lineup.run(tmp_path, CONFIGURATION, files=FILES, gates=[PYTEST]))
+def test_configuring_pytest_completes_nothing(tmp_path: Path, thorough: bool) -> None:
+    kinds = lineup.sampled(CONFIGURATION, 7, thorough=thorough)
+    lineup.assert_nobody_was_believed(lineup.run(tmp_path, kinds, files=FILES, gates=[PYTEST]))
 
 
-def test_ending_the_tests_early_completes_nothing(tmp_path: Path) -> None:
-    lineup.assert_nobody_was_believed(lineup.run(tmp_path, PROGRAM, files=FILES, gates=[PYTEST]))
+def test_ending_the_tests_early_completes_nothing(tmp_path: Path, thorough: bool) -> None:
+    kinds = lineup.sampled(PROGRAM, 2, thorough=thorough)
+    lineup.assert_nobody_was_believed(lineup.run(tmp_path, kinds, files=FILES, gates=[PYTEST]))
 
 
 REWRITE = """

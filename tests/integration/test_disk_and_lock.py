@@ -1,22 +1,27 @@
+import ctypes
 import fcntl
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 
+from rulebook_ralph import process_search
+from rulebook_ralph.commands.projects import end_orphans
+from rulebook_ralph.core import events
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.state import disk, holder, lock
 
 SINCE = "2026-01-01T00:00:00.000Z"
-Write = Callable[[Path, bytes], None]
+Write = Callable[[Path, bytes], object]
 WRITES: dict[str, Write] = {"replace": disk.replace_file, "create": disk.create_file, "append": disk.append_file}
 WHOLE = {name: write for name, write in WRITES.items() if name != "append"}
 
@@ -248,11 +253,13 @@ def test_only_a_run_mends_what_a_dead_one_left(error: RalphError | None, tmp_pat
     path = tmp_path / "lock"
     path.write_bytes(b'{"pid":4194304,"since":"now","command":"run"}')
     with suppress(RalphError), lock.held(path, since=SINCE, command="init") as died:
-        assert died == holder.Holder(4194304, "now", "run")
+        assert died is not None
+        assert died.holders == (holder.Holder(4194304, "now", "run"),)
         if error:
             raise error
     with lock.held(path, since=SINCE, command="run") as died:
-        assert died == holder.Holder(4194304, "now", "run")
+        assert died is not None
+        assert died.holders == (holder.Holder(4194304, "now", "run"),)
 
 
 def test_children_do_not_inherit_the_lock(tmp_path: Path) -> None:
@@ -396,7 +403,7 @@ def test_a_process_that_merely_has_the_id_of_a_dead_holder_is_not_taken_for_it(
     looking.start()
     with lock.held(path, since=SINCE, command="run") as died:
         assert died is not None
-        assert died.pid == os.getpid()
+        assert died.holders[0].pid == os.getpid()
     looking.join()
 
 
@@ -415,7 +422,129 @@ def test_another_machine_is_given_way_to_where_it_shares_the_disk(
     assert path.read_bytes() == msgspec.json.encode(far)
     monkeypatch.undo()
     with lock.held(path, since=SINCE, command="run") as died:  # a disk of this machine's own: a container that is gone
-        assert died == far
+        assert died is not None
+        assert died.holders == (far,)
+
+
+_AGENT = """
+    import os, subprocess
+    apart = {"env": {**os.environ, f"RALPH_MARK_{os.getpid()}_0": "1"}, "start_new_session": True}
+    null = open(os.devnull, "w")
+    print(subprocess.Popen(["sleep", "60"], stdin=null, stdout=null, stderr=null, **apart).pid, flush=True)
+    sys.stdin.read()
+"""
+
+
+def _killed(script: str, path: Path, *, lines: int) -> tuple[int, list[str]]:
+    """The id of a process that was killed after so many lines, and these."""
+    process = _python(script, path)
+    assert process.stdout is not None
+    told = [process.stdout.readline().strip() for _ in range(lines)]
+    process.kill()
+    process.communicate(timeout=20)
+    return process.pid, told
+
+
+@pytest.mark.parametrize("second", ["run", "prune"])
+def test_what_a_dead_run_left_is_ended_though_the_next_start_was_killed_too(second: str, tmp_path: Path) -> None:
+    """The second dies before it has ended anything: the third has to know of both."""
+    path, told = tmp_path / "lock", list[events.Event]()
+    first, (_, agent) = _killed(_HOLD.replace("    sys.stdin.read()", _AGENT.strip("\n")), path, lines=2)
+    next_one, (died,) = _killed(_HOLD.replace('"run"', f'"{second}"'), path, lines=1)
+    assert died == "died"
+    assert holder.is_alive(int(agent))
+    try:
+        with lock.held(path, since=SINCE, command="run") as dead:
+            assert dead is not None
+            assert [one.pid for one in dead.holders] == [next_one, first]
+            end_orphans(dead, told.append)
+            assert not holder.is_alive(int(agent))
+            assert msgspec.json.decode(path.read_bytes(), type=holder.Holder).before == ()
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(int(agent), signal.SIGKILL)
+    assert [event.text for event in told if isinstance(event, events.Notice)] == [
+        f"ended 1 processes that the dead run (process {first}) left running"
+    ]
+    assert path.read_bytes() == b""
+
+
+_TWO = msgspec.json.encode(holder.Holder(9, "now", "resume", before=(holder.Holder(8, "now", "run"),)))
+
+
+@pytest.mark.parametrize(
+    ("command", "ended", "refused", "left"),
+    [
+        ("run", False, True, [9, 8]),
+        ("run", True, True, [os.getpid()]),
+        ("run", True, False, []),
+        ("init", False, False, [9, 8]),
+        ("prune", True, False, [9]),
+        ("prune", True, True, [9]),
+    ],
+)
+def test_the_dead_are_named_until_what_they_left_is_ended(
+    command: str, ended: bool, refused: bool, left: list[int], tmp_path: Path
+) -> None:
+    path = tmp_path / "lock"
+    path.write_bytes(_TWO)
+    with suppress(RalphError), lock.held(path, since=SINCE, command=command) as dead:
+        assert dead is not None
+        now = msgspec.json.decode(path.read_bytes(), type=holder.Holder)
+        assert [one.pid for one in now.chain()] == [os.getpid(), 9, 8]
+        if ended:
+            dead.ended()
+        if refused:
+            raise RalphError("told")
+    data = path.read_bytes()
+    assert [one.pid for one in msgspec.json.decode(data, type=holder.Holder).chain()] == left if left else not data
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="told on Linux only")
+def test_a_hidden_survivor_is_told_of_and_not_ended(tmp_path: Path) -> None:
+    """It cleared its environment, opened a session and lost its parent; a person's shell below another is left out."""
+    work = tmp_path / "project" / "sub"
+    work.mkdir(parents=True)
+    started = holder.myself(since=SINCE, command="run").started
+    start = "env -i PATH=$PATH setsid sh -c 'echo $$; exec sleep 60 >&-' & wait"
+    starter = subprocess.Popen(["sh", "-c", start], cwd=work, stdout=subprocess.PIPE, text=True)
+    assert starter.stdout is not None
+    hidden = int(starter.stdout.readline())
+    person = subprocess.Popen(["sleep", "60"], cwd=work, start_new_session=True)
+    try:
+        with _adopting_no_orphans():
+            starter.kill()
+            starter.wait()
+        if psutil.Process(hidden).ppid() != 1:
+            pytest.skip("something between this test and the first process takes up orphans")
+        assert process_search.orphans_within([tmp_path / "project"], since=started) == [hidden]
+        assert process_search.orphans_within([tmp_path / "elsewhere"], since=started) == []
+        assert process_search.orphans_within([tmp_path / "project"], since=2**60) == []
+        path, told = tmp_path / "lock", list[events.Event]()
+        dead_run = replace(holder.myself(since=SINCE, command="run"), pid=4194304, started=started)
+        path.write_bytes(msgspec.json.encode(dead_run))
+        with lock.held(path, since=SINCE, command="run") as dead:
+            assert dead is not None
+            end_orphans(dead, told.append, within=[tmp_path / "project"])
+        assert [event.text for event in told if isinstance(event, events.Notice)] == [
+            f"1 process at work in this project may be the dead run's; look, and end what is not yours: ps -fp {hidden}"
+        ]
+        assert holder.is_alive(hidden)
+    finally:
+        os.kill(hidden, signal.SIGKILL)
+        person.kill()
+        person.wait()
+        starter.stdout.close()
+
+
+@contextmanager
+def _adopting_no_orphans() -> Iterator[None]:
+    """A test before may have made this process one that takes up orphans."""
+    prctl, was = ctypes.CDLL(None).prctl, ctypes.c_int()
+    prctl(37, ctypes.byref(was), 0, 0, 0)
+    prctl(36, 0, 0, 0, 0)
+    yield
+    prctl(36, was.value, 0, 0, 0)
 
 
 _AT_ONCE = """

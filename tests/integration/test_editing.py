@@ -3,14 +3,14 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from rulebook_ralph.core.model import Prd
 from rulebook_ralph.state import codec
-from tests.harness import HONEST, Project, Ran, finish, make_project, task
+from tests import editors
+from tests.harness import HONEST, Project, Ran, make_project, task
 
 THREE = [task("one"), task("two"), task("three")]
 ONE = "ralph: one completed"
@@ -27,7 +27,7 @@ def between(project: Project, edits: Mapping[str, str]) -> Ran:
     shim.chmod(0o755)
     path = os.environ["PATH"]
     project.environment["PATH"] = f"{shim.parent}:{path}"
-    ran = finish(project.start("run"))
+    ran = project.ralph("run")
     project.environment["PATH"] = path
     return ran
 
@@ -118,7 +118,7 @@ def test_another_branch_waits_for_the_end_of_the_run(tmp_path: Path) -> None:
 # While an agent works
 
 
-def test_priorities_and_plain_new_tasks_are_taken_over_at_once_and_the_rest_is_held(tmp_path: Path) -> None:
+def test_priorities_are_taken_over_at_once_and_the_rest_is_held(tmp_path: Path) -> None:
     edit = """
 if mkdir "$BESIDE/edited" 2>/dev/null; then
   python3 - <<'END'
@@ -140,50 +140,13 @@ fi
     project = make_project(tmp_path, agent=edit + HONEST, tasks=tasks)
     ran = project.ralph("run")
     assert ran.code == 0, ran.out + ran.err
-    assert [record.task_id for record in project.records] == ["one", "three", "four", "two"]
-    assert "taken over: two, three, four" in words(ran.out)
-    assert "what prd.json says of one, two, five" in words(ran.out)
+    assert [record.task_id for record in project.records] == ["one", "three", "two"]
+    assert "taken over: two, three" in words(ran.out)
+    assert "what prd.json says of one, two, four, five" in words(ran.out)
     assert project.task("two").acceptance_criteria == ("it works",)
 
 
-def vim(path: Path, text: str) -> None:
-    """Backup by renaming, then a new file of the name (backupcopy=no)."""
-    backup = path.with_name(f"{path.name}~")
-    path.rename(backup)
-    path.write_text(text)
-    backup.unlink()
-
-
-def nano(path: Path, text: str) -> None:
-    """The file is emptied and written in pieces."""
-    with path.open("w") as file:
-        for start in range(0, len(text), 100):
-            file.write(text[start : start + 100])
-            file.flush()
-
-
-def code(path: Path, text: str) -> None:
-    """In place, then once more for the last newline."""
-    path.write_text(text.rstrip("\n"))
-    path.write_text(text)
-
-
-def emacs(path: Path, text: str) -> None:
-    """The old one is copied to a backup, the new one written beside it and renamed over it."""
-    shutil.copy2(path, path.with_name(f"{path.name}~"))
-    temporary = path.with_name(f".#{path.name}")
-    temporary.write_text(text)
-    temporary.replace(path)
-    path.with_name(f"{path.name}~").unlink()
-
-
-def sed(path: Path, text: str) -> None:
-    """The genuine one: a new file renamed over the old one."""
-    assert "Do five as sed" in text
-    subprocess.run(["sed", "-i", "s/Do five/Do five as sed/", str(path)], check=True)
-
-
-EDITORS = (vim, nano, code, emacs, sed)
+EDITORS = (editors.vim, editors.nano, editors.code, editors.emacs, editors.sed)
 
 
 def test_the_save_of_any_editor_is_taken_over(tmp_path: Path) -> None:
@@ -194,11 +157,11 @@ def test_the_save_of_any_editor_is_taken_over(tmp_path: Path) -> None:
     script.write_text(
         "import sys, pathlib\n"
         f"sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
-        "from tests.integration import test_editing\n"
+        "from tests import editors\n"
         "editor, name = sys.argv[1:]\n"
         f"path = pathlib.Path({str(project.folder.prd)!r})\n"
         'edited = path.read_text().replace(f"Do {name}", f"Do {name} as {editor}")\n'
-        "getattr(test_editing, editor)(path, edited)\n"
+        "getattr(editors, editor)(path, edited)\n"
     )
     before = ("zero", *names)
     ran = between(
@@ -215,3 +178,56 @@ def test_the_save_of_any_editor_is_taken_over(tmp_path: Path) -> None:
         assert project.task(name).title == wanted
         assert project.git("log", "-1", "--format=%s", project.task_commits()[name]) == wanted
     assert project.status() == []
+
+
+def test_a_configuration_that_is_refused_changes_nothing_at_all(tmp_path: Path) -> None:
+    """Neither its other gates nor its agents; and a secret in it gets into no commit."""
+    project = make_project(tmp_path, agent=HONEST, tasks=THREE)
+    config = json.loads(project.folder.config.read_text())
+    config["verification"]["steps"] = [{"name": "other", "kind": "test", "command": "true"}]
+    no_plugin = {**config, "hooks": [{"name": "x", "plugin": "nowhere"}]}
+    (project.beside / "no-plugin").write_text(json.dumps(no_plugin))
+    config["tools"]["executors"][0]["env"] = {"MY_API_KEY": "sk-ant-abcdefgh1234567890abcdefgh"}
+    (project.beside / "secret").write_text(json.dumps(config))
+    copy = "cp '{}/{}' .rulebook-ralph/config.yaml; " + OLD
+    ran = between(
+        project,
+        {ONE: copy.format(project.beside, "no-plugin"), "ralph: two completed": copy.format(project.beside, "secret")},
+    )
+    assert ran.code == 0, ran.out
+    assert words(ran.out).count("going on with the configuration as it was") == 2
+    assert {check.step for record in project.records for check in record.checks if check.method == "gate"} == {"tests"}
+    assert project.git("log", "--all", "--oneline", "-S", "sk-ant-abcdefgh1234567890abcdefgh") == ""
+    assert "sk-ant-abcdefgh" not in ran.out
+
+
+def test_a_broken_list_that_is_mended_while_an_agent_works_is_in_force_again(tmp_path: Path) -> None:
+    """It is read as an edit of what it was before it broke; the broken text is kept, and never offered."""
+    mend = """
+if test "$RALPH_TASK" = two && mkdir "$BESIDE/mended" 2>/dev/null; then
+  python3 - <<'END'
+import json, pathlib
+path = pathlib.Path(".rulebook-ralph/prd.json")
+prd = json.loads(path.read_text().replace(",,", ","))
+prd["tasks"][2]["priority"] = 5
+prd["tasks"][3]["priority"] = 1
+path.write_text(json.dumps(prd))
+END
+fi
+"""
+    tasks = [*THREE, task("four", priority=9)]
+    project = make_project(tmp_path, agent=mend + HONEST, tasks=tasks)
+    broken = f"""sed -i 's/"Do three"/"Do it my way",/' .rulebook-ralph/prd.json; {OLD}"""
+    ran = between(project, {ONE: broken})
+    assert ran.code == 0, ran.out
+    assert "prd.json can be read again" in words(ran.out)
+    assert [record.task_id for record in project.records] == ["one", "two", "four", "three"]
+    assert statuses(project.prd) == dict.fromkeys(("one", "two", "three", "four"), "completed"), "the file has it all"
+    assert statuses(saved(project)) == statuses(project.prd)
+    assert project.task("three").title == "Do three", "held, for it could be the agent's"
+    held = project.root / ".git/ralph/held/iteration-2"
+    assert '"Do it my way",,' in (held / "prd.json.unreadable").read_text()
+    [offered] = project.ralph("accept", "--json").json["held"]
+    assert (offered["problem"], offered["path"]) == (None, str(held / "prd.json"))
+    assert project.ralph("accept", "--yes").code == 0
+    assert project.task("three").title == "Do it my way"

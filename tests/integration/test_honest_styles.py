@@ -145,12 +145,12 @@ BY_MODEL = [
 
 
 def test_honest_work_on_a_python_project_completes(tmp_path: Path, thorough: bool) -> None:
-    kinds = together(PYTHON, 1 if thorough else 3)
+    kinds = together(PYTHON, 1 if thorough else 8)
     lineup.assert_everybody_completed(lineup.run(tmp_path, kinds, files=BASE, gates=[PYTEST]))
 
 
 def test_honest_work_on_a_node_project_completes(tmp_path: Path, thorough: bool) -> None:
-    kinds = together(NODE, 1 if thorough else 2)
+    kinds = together(NODE, 1 if thorough else 4)
     ran = lineup.run(tmp_path, kinds, files=NODE_FILES, gates=NODE_GATES, protect=["docs/LICENSE"])
     lineup.assert_everybody_completed(ran)
 

@@ -344,9 +344,10 @@ def test_no_deceit_completes_a_task(project: Project, name: str) -> None:
     assert [words for words in deceit.told if words not in record.feedback] == [], record.feedback
 
 
-def test_no_deceit_among_many_completes_a_task(project: Project) -> None:
+def test_no_deceit_among_many_completes_a_task(project: Project, thorough: bool) -> None:
     """All that need no run of their own, one after another in the same repository."""
-    kinds = [Kind(name, it.script, it.told, it.hook) for name, it in DECEITS.items() if name not in ALONE]
+    everyone = [Kind(name, it.script, it.told, it.hook) for name, it in DECEITS.items() if name not in ALONE]
+    kinds = lineup.sampled(everyone, 18, thorough=thorough)
     before = belongings(project)
     lineup.assert_each_was_refused(lineup.run_in(project, kinds))
     assert_untouched(project, before)
@@ -355,7 +356,7 @@ def test_no_deceit_among_many_completes_a_task(project: Project) -> None:
 # What one attempt cannot show
 
 
-@pytest.mark.parametrize("rollback", ["keep", "reset"])
+@pytest.mark.parametrize("rollback", sample(["keep", "reset"], 1))
 def test_each_attempt_is_refused_and_told_why(project: Project, rollback: str) -> None:
     before = belongings(project)
     project.configure(attempts=3, git={"rollback": rollback})
@@ -423,8 +424,9 @@ def test_killed_by_a_limit_after_the_promise(project: Project, limit: str, told:
 @pytest.mark.parametrize("how", sample(["", "setsid", "env -i PATH=$PATH setsid"], 2))
 def test_nothing_changes_the_tree_after_the_agent_ended(project: Project, how: str) -> None:
     before = belongings(project)
-    project.agent(f"{how} sh -c 'sleep 0.15; echo late > late.txt' >/dev/null 2>&1 &\n" + CLAIM)
-    project.configure(attempts=1, gates=[{**TESTS, "command": "sleep 0.3; sh check.sh"}])
+    late = "while kill -0 $$; do sleep 0.02; done; sleep 0.25; echo late > late.txt"
+    project.agent(f'{how} sh -c "{late}" >/dev/null 2>&1 &\n' + CLAIM)
+    project.configure(attempts=1, gates=[{**TESTS, "command": "sleep 0.4; sh check.sh"}])
     assert_not_fooled(project, before, project.ralph("run"))
     assert "no file differs" in project.last.feedback
 

@@ -31,11 +31,26 @@ def project(tmp_path: Path) -> Project:
         {"name": "untracked", "kind": "test", "command": "sh mine.sh"},
         {"name": "ignored", "kind": "test", "command": ".venv/bin/check"},
         {"name": "by-path", "kind": "test", "command": "check-by-path"},
+        {"name": "made", "kind": "test", "command": "make -s check"},
         {"name": "loop", "kind": "test", "command": "for f in tests/*.sh; do sh $f || exit 1; done"},
     ]
-    project = make_project(tmp_path, tasks=[task("one")], files={**FILES, ".gitignore": ".venv/\n"}, gates=gates, attempts=1)
+    project = make_project(
+        tmp_path,
+        tasks=[task("one")],
+        files={**FILES, ".gitignore": ".venv/\nbuild/\n", "Makefile": "check:\n\tsh build/inner.sh\n"},
+        gates=gates,
+        attempts=1,
+    )
     project.environment["PATH"] = f"{project.root}/.venv/bin:{os.environ['PATH']}"
-    project.write({"mine.sh": CHECK, "tests/a.sh": CHECK, ".venv/bin/check": CHECK, ".venv/lib/check": CHECK})
+    project.write(
+        {
+            "mine.sh": CHECK,
+            "tests/a.sh": CHECK,
+            "build/inner.sh": CHECK,
+            ".venv/bin/check": CHECK,
+            ".venv/lib/check": CHECK,
+        }
+    )
     (project.root / ".venv/bin/check").chmod(0o755)
     (project.root / ".venv/lib/check").chmod(0o755)
     (project.root / ".venv/bin/check-by-path").symlink_to("../lib/check")
@@ -43,13 +58,16 @@ def project(tmp_path: Path) -> Project:
 
 
 def test_programs_of_gates_that_no_commit_holds_are_put_back(project: Project) -> None:
-    programs = [project.root / name for name in ("mine.sh", "tests/a.sh", ".venv/bin/check", ".venv/lib/check")]
+    programs = [
+        project.root / name
+        for name in ("mine.sh", "tests/a.sh", "build/inner.sh", ".venv/bin/check", ".venv/lib/check")
+    ]
     project.agent(UNSOUND + "".join(GUT.format(path) for path in programs) + PROMISE)
     ran = project.ralph("run")
     assert ran.code == 3, ran.err
     assert project.task().status == "blocked"
-    assert [path.read_text() for path in programs] == [CHECK] * 4
-    assert os.access(programs[2], os.X_OK)
+    assert [path.read_text() for path in programs] == [CHECK] * 5
+    assert os.access(programs[3], os.X_OK)
     assert project.last.verdict is not None
     assert project.last.verdict.hook == "gates"
     held = project.root / ".git/ralph/held/iteration-1/outside"
@@ -126,3 +144,19 @@ def test_git_tells_which_files_it_reads(tmp_path: Path, surroundings: Path) -> N
     assert {included, surroundings / "mine", surroundings / ".gitconfig"} <= found
     assert surroundings / ".config" / "git" / "attributes" in found
     assert not any(path.is_relative_to(project.root) for path in found)
+
+
+def test_ignored_files_that_decide_what_is_tested_are_put_back(tmp_path: Path) -> None:
+    """An ignored conftest.py, and an ignored script that a gate is given as an argument."""
+    project = make_project(
+        tmp_path,
+        tasks=[task("one")],
+        files={**FILES, ".gitignore": "conftest.py\nlocal_*\n"},
+        gates=[{"name": "tests", "kind": "test", "command": "sh -e check.sh && python3 -B local_check.py"}],
+        attempts=1,
+    )
+    project.write({"conftest.py": "mine = 1\n", "local_check.py": "assert open('app.txt').read() == 'sound\\n'\n"})
+    project.agent(UNSOUND + "echo > conftest.py; echo > local_check.py\n" + PROMISE)
+    assert project.ralph("run").code == 3
+    assert (project.root / "conftest.py").read_text() == "mine = 1\n"
+    assert (project.root / "local_check.py").read_text() != "\n"

@@ -511,6 +511,7 @@ def test_interrupted_while_a_gate_runs(project: Project) -> None:
     assert project.changed(project.task_commits()["one"]) == ["work/again.txt", "work/one.txt"]
 
 
+@pytest.mark.thorough
 def test_interrupted_while_a_gate_runs_on_the_base(project: Project) -> None:
     """What the gate had written is no unfinished work: the tree is the base's again."""
     flag = project.beside / "started"
@@ -534,7 +535,7 @@ KILLS = {
 }
 
 
-@pytest.mark.parametrize("moment", KILLS)
+@pytest.mark.parametrize("moment", sample(KILLS, 1))
 def test_killed_and_resumed(project: Project, moment: str) -> None:
     """The end is that of a run that was left alone: each task one commit, nothing counted twice."""
     where = KILLS[moment]
@@ -600,6 +601,7 @@ def test_a_commit_of_the_dead_runs_agent_is_kept_reachable(project: Project) -> 
     assert theirs in project.git("rev-list", "--all").splitlines()
 
 
+@pytest.mark.thorough
 def test_deleted_state_folder_after_a_crash(project: Project) -> None:
     project.configure(attempts=3)
     project.agent(FAIL)

@@ -245,7 +245,7 @@ def _inside(name: str, folders: set[str]) -> bool:
     return any("/".join(parts[:length]) in folders for length in range(1, len(parts)))
 
 
-@settings(max_examples=settings().max_examples * 5 // 8, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings().max_examples // 5, suppress_health_check=list(HealthCheck))
 @given(_works())
 def test_whatever_an_agent_does_it_is_saved_and_taken_back(template: Path, work: Work) -> None:
     with tempfile.TemporaryDirectory(dir=template) as folder:

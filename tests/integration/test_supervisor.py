@@ -17,6 +17,7 @@ from rulebook_ralph import descendants, process_search, process_table
 from rulebook_ralph.cancellation import Cancellation
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.supervisor import Command, Ended, Limits, run
+from tests.sampling import sample
 
 SHORT = Limits(interrupt_grace=0.15, terminate_grace=0.15, leftover_grace=0.15)
 PATH = os.environ["PATH"]
@@ -326,8 +327,7 @@ os.read(reader, 1)
     assert ended.duration_ms < 18000
 
 
-@pytest.mark.parametrize("clear", ["", CLEARED], ids=["marked", "environment cleared"])
-@pytest.mark.parametrize("killed", [False, True], ids=["after a normal end", "after a timeout"])
+@pytest.mark.parametrize(("clear", "killed"), sample([(CLEARED, False), ("", False), (CLEARED, True), ("", True)], 2))
 def test_a_daemon_that_ignores_signals_is_found_and_killed(tmp_path: Path, clear: str, killed: bool) -> None:
     program = DAEMON.replace("CLEAR", clear or "pass") + ("time.sleep(60)" if killed else "")
     ended = run(python(tmp_path, program), limits=limits(wall_time=1 if killed else 5))
@@ -436,7 +436,7 @@ def test_many_runs_at_once_keep_their_own_exit_codes(tmp_path: Path) -> None:
     assert codes == {number: number for number in range(1, 17)}
 
 
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", sample([False, True], 1))
 def test_without_a_subreaper_the_mark_finds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool) -> None:
     monkeypatch.setattr(descendants.HOUSEHOLD, "_adopts", False)
     program = DAEMON.replace("CLEAR", "pass") + ("time.sleep(60)" if killed else "")

@@ -1,15 +1,25 @@
 """`ralph trust`: commands that came with a clone, a pull or an import run only after a person agreed; one's own do."""
 
 import json
+import os
+import pty
 import shutil
 import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rulebook_ralph import config
+from rulebook_ralph.commands import held_versions
+from rulebook_ralph.core.configured_commands import commands_of_config
 from rulebook_ralph.process_table import MARK
-from tests.harness import TESTS, Project, finish, make_project, task, wait_for
+from rulebook_ralph.state import trust_record
+from rulebook_ralph.workspace.git import Git
+from rulebook_ralph.workspace.repository import Repository
+from tests.harness import HONEST, TESTS, Project, finish, make_project, task, wait_for
 
 EVIL: dict[str, Any] = {"name": "evil", "command": "touch $BESIDE_FILE"}
 
@@ -153,8 +163,7 @@ def test_what_is_added_while_a_run_goes_on_is_ones_own(project: Project) -> None
 def test_what_an_import_brings_waits_and_found_gates_do_not(tmp_path: Path) -> None:
     project = make_project(tmp_path, files={"Makefile": "test:\n\ttrue\n", "app.txt": "sound\n"})
     shutil.rmtree(project.folder.path)
-    for record in (Path(project.app()[0].home) / ".local").rglob("*.json"):
-        record.unlink()
+    without_record(project)
     external = {"verification_method": "external", "verification_config": {"command": "echo brought"}}
     tasks = [{"id": "a", "title": "A", "completion": {"coder": external}}]
     (project.root / "tasks.yaml").write_text(json.dumps(tasks))
@@ -169,8 +178,104 @@ def test_what_an_import_brings_waits_and_found_gates_do_not(tmp_path: Path) -> N
     assert project.ralph("verify", "a").code == 0
 
 
-def test_an_agent_cannot_agree(project: Project) -> None:
+def test_an_agent_cannot_agree(tmp_path: Path) -> None:
+    """With an emptied environment neither."""
+    trust = f"{sys.executable} -c 'from rulebook_ralph.cli import main; import sys; main(sys.argv[1:])' trust --yes"
+    project = make_project(
+        tmp_path, agent=f'env -i PATH="$PATH" HOME="$HOME" {trust} > "$BESIDE/said" 2>&1 || :\n' + HONEST
+    )
+    project.ralph("run")
+    assert "agent's process tree" in (project.beside / "said").read_text()
     project.environment[f"{MARK}1"] = "1"
     ran = project.ralph("trust", "--yes")
     assert ran.code == 2
     assert "agent's process tree" in ran.err
+
+
+def without_record(project: Project) -> Project:
+    app = project.app()[0]
+    folder = trust_record.trust_folder(app.environment, app.home)
+    trust_record.record_file(folder, project.root.resolve() / ".git").unlink(missing_ok=True)
+    return project
+
+
+def test_what_was_written_by_hand_is_ones_own_until_a_commit_holds_it(project: Project) -> None:
+    assert without_record(project).ralph("verify").code == 0
+    project.commit("state")
+    assert project.ralph("verify").code == 0, "it is remembered"
+    assert "nobody here has agreed" in without_record(project).ralph("verify").err
+
+
+def test_an_import_into_a_list_written_by_hand_waits_alone(project: Project) -> None:
+    external = {"verification_method": "external", "verification_config": {"command": "echo brought"}}
+    (project.root / "tasks.yaml").write_text(json.dumps([{"id": "a", "title": "A", "completion": {"coder": external}}]))
+    assert without_record(project).ralph("init", "--from", "tasks.yaml").code == 0
+    said = project.ralph("verify", "a").err
+    assert "1 command that" in said
+    assert "echo brought" in said
+
+
+def test_with_a_version_that_cannot_be_read_only_what_stands_in_it_is_strange(project: Project) -> None:
+    project.git("switch", "-q", "-c", "side")
+    broken = 'gates: [\n  "touch \\u0041 \\"$HERE\\"", {{{\n'
+    project.folder.config.rename(project.beside / "kept")
+    project.commit("broken", **{".rulebook-ralph/config.yaml": broken})
+    (project.beside / "kept").replace(project.folder.config)
+    project.configure(gates=[TESTS, {"name": "own", "command": "echo own > /dev/null"}])
+    assert project.ralph("verify").code == 0
+    project.configure(gates=[TESTS, {"name": "evil", "command": 'touch A "$HERE"'}])
+    assert "gate evil" in project.ralph("verify").err
+
+
+def test_a_version_larger_than_ralph_would_read_is_not_read(project: Project) -> None:
+    text = project.folder.config.read_text()
+    project.configure(gates=[TESTS, {"name": "big", "command": "echo big"}])
+    project.commit("large", **{".rulebook-ralph/config.yaml": project.folder.config.read_text() + " " * 2**20})
+    project.folder.config.write_text(text)
+    project.configure(gates=[TESTS, {"name": "big", "command": "echo big"}])
+    assert project.ralph("verify").code == 0
+
+
+def test_where_case_is_ignored_another_spelling_holds_it_too(project: Project) -> None:
+    """`open_repository` asks the disk whether it is; here as if it were."""
+    head = project.commit("evil", **{".Rulebook-Ralph/Config.yaml": project.folder.config.read_text()})
+    wanted = {each.digest: each for each in commands_of_config(config.parse(project.folder.config.read_bytes()))}
+    git = project.root / ".git"
+    repository = Repository(Git.at(project.root, os.environ), project.root, git, git)
+    assert not held_versions.hold_state(repository, (head,))
+    assert not held_versions.digests_held(repository, (head,), wanted)
+    project.git("config", "core.ignoreCase", "true")
+    assert held_versions.hold_state(repository, (head,))
+    assert held_versions.digests_held(repository, (head,), wanted) == wanted.keys()
+
+
+@pytest.mark.parametrize("arguments", [("trust",), ("prune", "--keep", "1")])
+def test_json_asks_nothing_at_a_terminal(project: Project, arguments: tuple[str, ...]) -> None:
+    if arguments[0] == "prune":
+        project.tasks(task("one"), task("two"))
+        assert project.ralph("run").code == 0
+    else:
+        project.commit("state")
+        without_record(project)
+    cli = f"{sys.executable} -c 'from rulebook_ralph.cli import main; import sys; main(sys.argv[1:])'"
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", f"{cli} {' '.join(arguments)} --json"],
+        cwd=project.root,
+        env=dict(project.app()[0].environment),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    said = b""
+    try:
+        assert process.wait(20) == 2
+        with suppress(OSError):  # the other end is closed
+            while block := os.read(ours, 4096):
+                said += block
+    finally:
+        process.kill()
+        os.close(ours)
+    assert b"give --yes" in said
+    assert b"[y/N]" not in said

@@ -2,6 +2,7 @@
 them.
 """
 
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 
@@ -149,6 +150,40 @@ def test_exported_names(path: str, text: str, names: str) -> None:
 @given(st.sampled_from(("py", "ts", "go", "rs")), st.text())
 def test_any_text_can_be_looked_into(ending: str, text: str) -> None:
     assert all(name in text for names in exported_names(f"a.{ending}", text) for name in names.split("."))
+
+
+@pytest.mark.parametrize(
+    ("ending", "begins", "piece", "ends"),
+    [
+        ("go", "", "type (\n", ""),
+        ("go", "", "const (\n\tA = 1\n", ""),
+        ("go", "", "func (a\n", ""),
+        ("go", "func (", "a", ""),
+        ("go", "func (", "a ", ""),
+        ("js", "export default a", " ", "x"),
+        ("js", "", "export {\n", ""),
+        ("js", "export", " ", "x"),
+        ("rs", "pub ", "const ", ""),
+    ],
+)
+def test_no_file_is_slow(ending: str, begins: str, piece: str, ends: str) -> None:
+    text = f"{begins}{piece * (140_000 // len(piece))}{ends}"
+    start = time.process_time()
+    exported_names(f"a.{ending}", text)
+    assert time.process_time() - start < 0.5
+
+
+@pytest.mark.parametrize("piece", ["+", "@", "a", "a/", "./", ".", "-", "`a", "+a/b.", "a.b/"])
+def test_no_summary_is_slow(piece: str) -> None:
+    start = time.process_time()
+    said = ParsedIteration(summary=f"I changed {piece * (20_000 // len(piece))}")
+    summarise(said, (), (), lambda _: {})
+    assert time.process_time() - start < 0.5
+
+
+def test_a_group_of_go_ends_with_its_bracket() -> None:
+    text = "type (\n\tOne int\n)\nfunc Do() {\n\tCall()\n}\nvar (\n    Two = 2\n\tthree = 3\n)\nconst (\n\tFour"
+    assert exported_names("a.go", text) == {"One", "Do", "Two"}
 
 
 # Where it is kept, and what becomes of it

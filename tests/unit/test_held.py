@@ -18,6 +18,7 @@ from rulebook_ralph.core.merging import differences
 from rulebook_ralph.core.model import LOOP_FIELDS, Prd, Status, Task
 from rulebook_ralph.core.prd_rules import problems_of
 from rulebook_ralph.core.taking import Put, Take
+from rulebook_ralph.core.whole_text import whole
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.state import editable, held
 from rulebook_ralph.state.store import StateFolder
@@ -253,8 +254,32 @@ def test_of_a_long_value_what_changes_is_shown() -> None:
     (line,) = lines_of(differences(_prd(_task("a", notes=long + " old")), _prd(_task("a", notes=long + " new" + long))))
     assert ' old" → ' in line
     assert " new" in line
-    assert "more characters)" in line
-    assert len(line) < 2 * LONGEST + 100
+    assert line.endswith(long + '"')
+    assert len(line) < len(long) + LONGEST
+
+
+def test_what_is_run_is_shown_from_its_beginning_to_its_end() -> None:
+    long = "x" * 1000
+    old, new = (_task("a", completion=_criteria(f"{long} {end}")) for end in ("old", f"{' ' * 450}; evil"))
+    (line,) = lines_of(differences(_prd(old), _prd(new)))
+    assert f'"{long} old" → "{long}␣\u00d7451; evil"' in line
+    (*_, line) = lines_of(differences(_prd(), _prd(new)))
+    assert f'"{long}␣\u00d7451; evil"' in line
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("    four", "    four"),
+        ("a  b", "a  b"),
+        ("a" + " " * 450 + "b", "a␣\u00d7450b"),
+        (" " * 450 + "b", "␣\u00d7450b"),
+        ("a\u2800\u3164\u00a0\x1bb", "a\\u2800\\u3164\\xa0\\x1bb"),
+        ("x" * 5000, "x" * 5000),
+    ],
+)
+def test_a_whole_text_hides_nothing(text: str, shown: str) -> None:
+    assert whole(text) == shown
 
 
 @given(st.text(max_size=40))

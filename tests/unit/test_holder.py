@@ -4,12 +4,13 @@ import os
 import signal
 import subprocess
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph.state import holder
-from rulebook_ralph.state.holder import Here, Holder
+from rulebook_ralph.state.holder import MOST_BEFORE, Here, Holder
 
 HERE = Here("here", "boot-1")
 MOUNTS = """22 27 0:21 / /proc rw,relatime - proc proc rw
@@ -91,3 +92,26 @@ def test_this_process_is_known_again_and_others_are_not() -> None:
     assert not holder.is_stopped(other)
     assert not holder.is_alive(0)
     assert not holder.is_alive(2**70)
+
+
+HOLDERS = st.builds(Holder, st.integers(0, 2**22), st.text(), st.sampled_from(["run", "init"]), st.text(), st.text())
+
+
+@given(HOLDERS, st.lists(HOLDERS, max_size=30, unique=True))
+def test_the_dead_before_a_holder_are_read_as_they_were_written(me: Holder, dead: list[Holder]) -> None:
+    """Flat and each once; of too many the first to die stay, one of which had an agent."""
+    read = msgspec.json.decode(msgspec.json.encode(me.after(tuple(dead))), type=Holder)
+    assert read.before == tuple(dead[-MOST_BEFORE:])
+    assert read.chain() == tuple(dict.fromkeys((me, *dead[-MOST_BEFORE:])))
+    assert all(one.before == () for one in read.chain())
+    assert me.after(read.chain()).after(()) == me
+
+
+def test_a_lock_that_an_older_ralph_wrote_is_read() -> None:
+    old = b'{"pid":7,"since":"now","command":"run","host":"here","boot":"boot-1","started":5}'
+    assert msgspec.json.decode(old, type=Holder).chain() == (by(),)
+
+
+@pytest.mark.parametrize(("who", "restarted"), [(by(), False), (by(boot="boot-0"), True), (by(boot=""), False)])
+def test_nothing_outlives_a_restart_of_its_machine(who: Holder, restarted: bool) -> None:
+    assert HERE.has_restarted_since(who) is restarted

@@ -27,7 +27,7 @@ from rulebook_ralph.plain_yaml import NotReadableError, read_yaml
 from rulebook_ralph.state import codec, progress
 
 THOROUGH = 1000
-many = settings(max_examples=12_500 if settings.default and settings.default.max_examples >= THOROUGH else 250)
+many = settings(max_examples=12_500 if settings.default and settings.default.max_examples >= THOROUGH else 100)
 
 NASTY = (
     *("--upload-pack=touch x", "-x", "../../x", "/etc/passwd", "a\x00b", "\x1b[2J", "\x9b31m", "\u202e", "\ud800", ""),

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from time import perf_counter
+from time import process_time
 
 import pytest
 
 from rulebook_ralph.core.diff import FileDiff, Line, Versions
 from tests.integrity_case import SHELL, inspection, told
+from tests.sampling import sample
 
 A = '''\
 import pytest
@@ -507,17 +508,22 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize(("path", "piece"), [(path, piece) for path, pieces in HOSTILE.items() for piece in pieces])
+PIECES = [(path, piece) for path, pieces in HOSTILE.items() for piece in pieces]
+
+
+@pytest.mark.parametrize(
+    ("path", "piece"), sample(PIECES, always=[("a.test.js", "it.each([")], kind=lambda case: case[0])
+)
 def test_no_text_makes_the_judge_slow(path: str, piece: str) -> None:
     long = piece * (30_000 // len(piece))
     lines = tuple(Line(number, text) for number, text in enumerate(long.split("\n"), 1))
     diff = (FileDiff("M", path, path, lines, (Line(1, "x"),)),)
-    started = perf_counter()
+    started = process_time()
     for texts in (Versions(piece, long), Versions(long, piece)):
         read = partial(_always, {path: texts})
         looked = replace(inspection({}, {}, steps=[SHELL]), diff=diff, versions=read)
         assert len([*looked.of_tests(), *looked.of_gates()]) < 100_000
-    assert perf_counter() - started < 5
+    assert process_time() - started < 5
 
 
 def _always(texts: dict[str, Versions], files: Sequence[FileDiff]) -> dict[str, Versions]:

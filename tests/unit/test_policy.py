@@ -59,7 +59,7 @@ def test_an_attempt_that_does_not_count_never_uses_the_last_one_up() -> None:
     assert (settled.trigger, settled.counts) == ("retry", False)
     out_of_time = _settle(uncounted, attempt=1, time_left=0)
     assert (out_of_time.trigger, out_of_time.counts) == ("block", False)
-    moved = policy.branch_moved("ralph/p")
+    moved = policy.branch_moved("ralph/p", restarted=False)
     assert (moved.trigger, moved.counts, moved.rollback, moved.stop) == ("retry", False, False, None)
     assert "ralph/p" in moved.feedback
 
@@ -193,6 +193,12 @@ def test_the_same_failure_three_times_starts_again_from_the_base_and_then_blocks
     assert "gate failed" in (blocked.blocked_reason or "")
     other = settle(AGAIN, _standing(repeats=1, attempt=2, restarted=True), feedback="f", rollback="keep")
     assert (other.trigger, other.restarted) == ("retry", True)
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+def test_what_cannot_land_does_not_give_a_stuck_task_another_restart(restarted: bool) -> None:
+    assert policy.branch_moved("ralph/p", restarted=restarted).restarted == restarted
+    assert policy.judged_again("its stages were changed", restarted=restarted).restarted == restarted
 
 
 @pytest.mark.parametrize("switched", [Ralph(enabled=False), Ralph(agents=Roles(coder=Role(enabled=False)))])

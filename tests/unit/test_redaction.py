@@ -2,7 +2,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rulebook_ralph.core.redaction import MARK, Redactor
@@ -27,6 +27,7 @@ _shapes = st.one_of(
     _of("xoxb-", _LETTERS + "-", 10),
     st.text(_UPPER, min_size=16, max_size=16).map("AKIA".__add__),
     _of("AIza", _LETTERS + "_-", 30),
+    _of("hf_", _LETTERS, 30),
     st.tuples(*[st.text(_LETTERS + "_-", min_size=10, max_size=20)] * 3).map(lambda jwt: "eyJ{}.eyJ{}.{}".format(*jwt)),
 )
 _names = st.sampled_from(
@@ -45,6 +46,7 @@ _names = st.sampled_from(
 _around = st.sampled_from(("", " ", "\n", '"', "'", "=", ": ", "(", "/", "@", '{"key": "', "\x1b[0m", "\u2028", "é"))
 
 
+@example("hf_" + "0" * 30, "\x1b[0m", "")
 @given(_shapes, _around | st.just("Bearer "), _around)
 def test_a_known_shape_never_survives(secret: str, before: str, after: str) -> None:
     assert PLAIN.clean(f"{before}{secret}{after}") == f"{before}{MARK}{after}"
@@ -98,6 +100,7 @@ def test_short_values_and_other_variables_are_left_alone(environment: dict[str, 
         "Ordinary text, with a sk-short and an AKIA and ghp_ and eyJ alone.",
         "task-implement-user-authentication-with-tokens",
         "rulebook/tasks/phase2_task-write-the-numerals-of-a-sundial/tasks.md",
+        "shelf_abcdefghijklmnopqrstuvwxyzabcdefghij is a name",
         "disk-usage-of-every-folder-below-root and risk-assessment-of-the-new-design",
         "0123456789abcdef0123456789abcdef01234567 refs/ralph/p/tasks/a/12",
         "https://example.org/a/very/long/path/that/has/no/secret?query=with-a-long-value-of-many-letters",
@@ -117,6 +120,39 @@ def test_no_text_is_slow(piece: str) -> None:
     start = time.process_time()
     redactor.clean(piece * (200_000 // len(piece)))
     assert time.process_time() - start < 0.5
+
+
+@given(st.text("ab", min_size=8, max_size=16), st.data())
+def test_the_longest_part_of_a_cut_secret_goes(secret: str, data: st.DataObject) -> None:
+    text = data.draw(st.text("ab", max_size=len(secret) - 1))
+    cleaned = Redactor({"KEY": secret}).clean_cut(text)
+    lengths = range(len(text), 5, -1)
+    if end := next((length for length in lengths if text.endswith(secret[:length])), 0):
+        text = text[:-end] + MARK
+    if start := next((length for length in lengths if text.startswith(secret[-length:])), 0):
+        text = MARK + text[start:]
+    assert cleaned == text
+
+
+def test_half_a_pair_in_a_secret_is_no_obstacle() -> None:
+    assert Redactor({"API_KEY": "0000000\ud800"}).clean("0000000\ud800") == MARK
+
+
+def test_of_two_secrets_the_one_goes_of_which_more_is_left() -> None:
+    redactor = Redactor({"A_KEY": "abcdef-and-a-long-rest-fedcba", "B_KEY": "my-abcdef-fedcba-x"})
+    assert redactor.clean_cut("said: my-abcdef") == f"said: {MARK}"
+    assert Redactor({"A_KEY": "a-long-rest-fedcba", "B_KEY": "m-fedcba-x"}).clean_cut("fedcba-x said") == f"{MARK} said"
+
+
+@pytest.mark.parametrize("line", ["for every word of it there is a test", "A" * 40, "A" * 20 + "b" + "A" * 43])
+def test_long_secrets_make_nothing_slow(line: str) -> None:
+    key = "\n".join(["-----BEGIN PRIVATE KEY-----", *(f"{number:04}{'A' * 60}" for number in range(50)), "-----END"])
+    redactor = Redactor({"DEPLOY_KEY": key, "OTHER_KEY": "A" * 1650 + "b" + "A" * 1650})
+    text = f"{line}\n" * (4096 // len(line))
+    start = time.process_time()
+    for _ in range(20):
+        redactor.clean_cut(text)
+    assert time.process_time() - start < 0.3
 
 
 @given(st.integers(1, 50), st.integers(0, 9000))

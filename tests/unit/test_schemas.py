@@ -67,6 +67,7 @@ DESCRIBED: dict[str, tuple[str, type[msgspec.Struct]]] = {
     "prd/overrides": ("prd", settings.Overrides),
     "prd/stopCriteria": ("prd", settings.StopCriteria),
     "iteration/verdict": ("iteration", evidence.Verdict),
+    "iteration/decision": ("iteration", evidence.Decision),
     "iteration/check": ("iteration", evidence.CheckResult),
     "iteration/finding": ("iteration", evidence.Finding),
     "iteration/parsed": ("iteration", evidence.ParsedIteration),

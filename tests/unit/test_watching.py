@@ -1,6 +1,7 @@
 """Whether a watch has something to do: decided on values alone. And the ears: folders that go and come, no inotify."""
 
 import errno
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -40,6 +41,17 @@ def start(left: Left, prd: Prd, config: Config = CONFIG, *, now: datetime = LATE
 
 
 LEFT = renewal.left(ran(), None)
+
+
+def test_a_look_at_many_tasks_is_quick() -> None:
+    free = (Task(id=f"free-{number}", title="Free") for number in range(4000))
+    waiting = (Task(id=f"waiting-{number}", title="Waiting", dependencies=("two",)) for number in range(4000))
+    prd = Prd(version=1, project="toy", tasks=(TWO, *free, *waiting))
+    left = renewal.as_it_stands(prd, CONFIG, at=END)
+    begun = time.process_time()
+    assert start(left, prd) is None
+    assert "4000 that need two" in renewal.waiting_for(left, prd)
+    assert time.process_time() - begun < 0.6
 
 
 @pytest.mark.parametrize(

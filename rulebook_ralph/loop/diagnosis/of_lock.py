@@ -14,7 +14,7 @@ from rulebook_ralph.state.holder import lives
 from rulebook_ralph.state.lock import Holder
 from rulebook_ralph.workspace.repository import Repository
 
-_MOST_BYTES = 4096
+_MOST_BYTES = 1 << 14
 _LEFTOVERS = ("opening-*", "output-*.log", "marks-*")
 
 
@@ -54,13 +54,11 @@ def examine(place: Place) -> Iterator[Diagnosis]:
 def of_holder(holder: Holder | None, last: Holder | None, *, alive: bool, path: str) -> Diagnosis:
     """`holder` has the lock now; `last` is who wrote into it."""
     if holder is not None and alive:
-        who = f"process {holder.pid} ('ralph {holder.command}', since {holder.since})"
-        return warning(f"a run is at work: {who}", "wait for it, or end it with ^C; see: ralph status")
+        return warning(f"a run is at work: {holder.told()}", "wait for it, or end it with ^C; see: ralph status")
     if holder is not None:
         return wrong("the lock is held, but not by the process that it names", f"find who holds it: fuser {path}")
     if last is not None:
-        who = f"process {last.pid} ('ralph {last.command}', since {last.since})"
-        return warning(f"the last run died: {who}", "the next start takes over: ralph resume")
+        return warning(f"the last run died: {last.told()}", "the next start takes over: ralph resume")
     return ok("the lock is free")
 
 
@@ -83,7 +81,7 @@ def _processes(dead: Holder | None) -> Iterator[Diagnosis]:
 
     left = [str(pid) for pid in sorted(left_by(dead.pid))]
     if left:
-        what = counted(len(left), "process").replace("processs", "processes")
+        what = counted(len(left), "process", "processes")
         yield warning(f"the dead run left {what} at work: {some(left)}", "the next start ends them: ralph resume")
 
 

@@ -1,0 +1,171 @@
+"""After a run that died: what its agent may have written to the state folder is put back, before anything is believed.
+
+An agent can kill Ralph and then write what it likes: a record that says `settled` or `judged`, a task list that says
+`completed`. So the word of the file is not taken, but that of `opening-N` in the git folder, which Ralph wrote before
+the agent started and again before it wrote the record as judged. The agent could forge that file as well, it runs as
+the same user: this raises the bar, no more. What lands is still what somebody can read in git.
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from rulebook_ralph.core.evidence import Iteration
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.loop import leftovers
+from rulebook_ralph.loop.landing import Notice
+from rulebook_ralph.loop.leftovers import Leftovers
+from rulebook_ralph.loop.project import Project
+from rulebook_ralph.state import codec, disk, editable, history
+from rulebook_ralph.workspace import commits
+
+
+def put_back_state(project: Project, notice: Notice) -> None:
+    """Believe what the private files of dead runs say, where there are any. Raises RalphError.
+
+    Said to be executing: the record, the task list, the configuration and the templates are as they were at opening,
+    and so is what outside of the tree decides how work is judged. Said to be judged: the record is that very one,
+    also where Ralph died before it had written it, for the outcome was decided; or it is settled, which follows from
+    it, and the rest may be a person's by now.
+    """
+    kept = {left.number: left for left in leftovers.of_dead_runs(project)}
+    worked = False
+    for left in kept.values():
+        own = _own_record(left)
+        if own is None:
+            continue
+        if own.phase == "executing":
+            worked = True
+            _put_back_files(project, left, notice)
+            _put_back_outside(project, left, notice)
+        _put_back_record(project, left, own, notice)
+    if worked:
+        _put_away_strangers(project, kept, notice)
+
+
+def _own_record(left: Leftovers) -> Iteration | None:
+    """The record as Ralph wrote it; None where no such thing was kept."""
+    if left.record is None:
+        return None
+    try:
+        return codec.decode_iteration(left.record, name=leftovers.record_name(left.number))
+    except RalphError:
+        return None
+
+
+def _put_back_record(project: Project, left: Leftovers, own: Iteration, notice: Notice) -> None:
+    path = project.folder.iteration(left.number)
+    there = _content(path)
+    if left.record is None or there == left.record:
+        return
+    if own.phase == "judged" and there is not None and _is_settled(project, left.number):
+        return
+    before_it = own.phase == "judged" and there is not None and _phase(there, path) == "executing"
+    if there is not None and not before_it:
+        folder = leftovers.keep_aside(project, left.number, {leftovers.record_name(left.number): there})
+        notice("warning", f"{path} is not as Ralph wrote it, and was put back (the other version is in {folder})")
+    _write(path, left.record)
+
+
+def _is_settled(project: Project, number: int) -> bool:
+    try:
+        return history.read(project.folder, number).phase == "settled"
+    except RalphError:
+        return False
+
+
+def _phase(content: bytes, path: Path) -> str:
+    with suppress(RalphError):
+        return codec.decode_iteration(content, name=str(path)).phase
+    return ""
+
+
+def _put_back_files(project: Project, left: Leftovers, notice: Notice) -> None:
+    """The files that people edit. One that was not there goes."""
+    of_people = {name: content for name, content in left.state.items() if editable.is_editable(name)}
+    strangers = {name: None for name in _covered(project, left) if name not in of_people}
+    for name, content in {**of_people, **strangers}.items():
+        path = project.folder.path / name
+        there = _content(path)
+        if there == content and (content is not None or not _is_anything(path)):
+            continue
+        done = "put back" if content is not None else "removed, as it was not there"
+        told = f"{path} was changed since the dead run's agent started, and {done}"
+        if there is not None:
+            aside = leftovers.hold(project, left.number, name, there, base=content)
+            notice("warning", f"{told} (the other version: {aside}); if it was yours: ralph accept")
+        elif _is_anything(path):
+            notice("warning", told)
+        if content is not None:
+            _write(path, content)
+        else:
+            _remove(path)
+
+
+def _covered(project: Project, left: Leftovers) -> Iterator[str]:
+    """The names that stand there now, of those that were looked at when the agent started."""
+    for name in left.covered:
+        path = project.folder.path / name.rstrip("/")
+        below = name.endswith("/") and path.is_dir() and not path.is_symlink()
+        for found in sorted(path.rglob("*")) if below else [path]:
+            if found.is_symlink() or (found.exists() and not found.is_dir()):
+                yield found.relative_to(project.folder.path).as_posix()
+
+
+def _put_back_outside(project: Project, left: Leftovers, notice: Notice) -> None:
+    for outside, other in left.guarded.restore_outside().items():
+        aside = leftovers.keep_aside(project, left.number, {f"outside/{outside.lstrip('/')}": other})
+        told = f"{outside} was changed since the dead run's agent started, and put back"
+        notice("warning", f"{told} (what stood there: {aside / 'outside'})")
+
+
+def _put_away_strangers(project: Project, kept: dict[int, Leftovers], notice: Notice) -> None:
+    """Records of other iterations that say they are not settled: when an agent starts, all before are."""
+    for number in history.unsettled_numbers(project.folder):
+        if number in kept:
+            continue
+        path, name = project.folder.iteration(number), leftovers.record_name(number)
+        folder = leftovers.keep_aside(project, number, {name: _content(path)})
+        notice("warning", f"{path} is not as Ralph wrote it, and was put back (the other version is in {folder})")
+        saved = _saved(project, name)
+        if saved is not None:
+            _write(path, saved)
+        else:
+            _remove(path)
+
+
+def _saved(project: Project, name: str) -> bytes | None:
+    """The file as it is in the saved state."""
+    repository = project.repository
+    found = (commits.file_of_state(repository, ref, name) for ref in commits.state_references(repository))
+    return next((content for content in found if content is not None), None)
+
+
+def _content(path: Path) -> bytes | None:
+    """Of a plain file; None where none is."""
+    if path.is_symlink() or not path.is_file():
+        return None
+    with suppress(OSError):
+        return disk.read_file(path)
+    return None
+
+
+def _is_anything(path: Path) -> bool:
+    return path.is_symlink() or path.exists()
+
+
+def _write(path: Path, content: bytes) -> None:
+    if path.parent.is_symlink() or (path.parent.exists() and not path.parent.is_dir()):
+        path.parent.unlink()
+    if path.is_symlink() or path.is_dir():
+        _remove(path)
+    disk.make_folder(path.parent)
+    disk.replace_file(path, content)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

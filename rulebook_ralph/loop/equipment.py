@@ -1,0 +1,84 @@
+"""All that follows from a configuration, made as one value: a run that goes on with another one swaps it whole."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event
+
+from rulebook_ralph.agents.models import JudgingModel
+from rulebook_ralph.core import events
+from rulebook_ralph.core.model import Prd
+from rulebook_ralph.core.redaction import Redactor
+from rulebook_ralph.core.settings import Config
+from rulebook_ralph.core.spending import Ledger
+from rulebook_ralph.loop import preflight
+from rulebook_ralph.loop.assigner import Assigner
+from rulebook_ralph.loop.codebase import Codebase
+from rulebook_ralph.loop.crew import Crew
+from rulebook_ralph.loop.gatekeeper import Gatekeeper
+from rulebook_ralph.loop.options import RunOptions
+from rulebook_ralph.loop.pipeline import CompletionHook
+from rulebook_ralph.loop.preflight_secrets import require_no_secret
+from rulebook_ralph.loop.project import Project
+from rulebook_ralph.loop.rules.built_in import built_in_hooks
+from rulebook_ralph.loop.rules.user_hooks import HookTools, load_plugins, user_hooks
+from rulebook_ralph.workspace.snapshot import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """What a run works with: project, agents, gates, hooks and the model that judges."""
+
+    project: Project
+    crew: Crew
+    redactor: Redactor
+    gatekeeper: Gatekeeper
+    assigner: Assigner
+    plugins: Mapping[str, CompletionHook]
+    judging: Ledger
+    model: JudgingModel
+
+    @property
+    def config(self) -> Config:
+        return self.project.config
+
+    def hooks(self, cancelled: Event, put_back: Callable[[], None]) -> tuple[CompletionHook, ...]:
+        """Ralph's own rules and the user's."""
+        tools = HookTools(self.project.root, self.project.environment, self.redactor.clean, cancelled, put_back)
+        return (*built_in_hooks(), *user_hooks(self.config.hooks, self.plugins, tools))
+
+
+@dataclass(frozen=True, slots=True)
+class Outfitter:
+    """Makes equipment for one run: what of it no configuration changes."""
+
+    workspace: Workspace
+    hooks_folder: Path
+    options: RunOptions
+    codebase: Codebase
+    cancelled: Event
+    report: Callable[[events.Event], None]
+
+    def equip(self, project: Project, crew: Crew) -> Equipment:
+        """Raises RalphError for what cannot be made."""
+        redactor, judging = crew.redactor(), Ledger()
+        gatekeeper = Gatekeeper(project, self.workspace, self.hooks_folder, redactor, self.cancelled, self.report)
+        return Equipment(
+            project=project,
+            crew=crew,
+            redactor=redactor,
+            gatekeeper=gatekeeper,
+            assigner=Assigner(project, crew, gatekeeper, self.options, self.codebase),
+            plugins=load_plugins(project.config.hooks),
+            judging=judging,
+            model=crew.judging_model(self.cancelled, spend=judging.spend),
+        )
+
+    def anew(self, before: Equipment, config: Config, prd: Prd, notice: Callable[[str, str], None]) -> Equipment:
+        """The same for a configuration that a person edited, looked at like that of a start. Raises RalphError."""
+        project = replace(before.project, config=config)
+        crew = before.crew.succeeded_by(config)
+        require_no_secret(project, crew)
+        preflight.require_something_to_verify(project, prd, trust_agent=self.options.trust_agent)
+        preflight.require_agents(project, crew, prd, notice)
+        return self.equip(project, crew)
