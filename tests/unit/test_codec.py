@@ -51,8 +51,8 @@ def _prds(draw: st.DrawFn) -> Prd:
     ids = draw(st.lists(_ids, max_size=3, unique=True))
     return Prd(
         version=1,
-        project="p" + draw(_text),
-        branch=draw(_text),
+        project="p" + draw(_text.filter(lambda text: "\0" not in text)),
+        branch=draw(_text.filter(lambda text: "\0" not in text)),
         updated_at=draw(_text),
         tasks=tuple(draw(_tasks(task_id)) for task_id in ids),
         totals=Totals(iterations=draw(st.integers(0, 9)), extra=draw(_extras(codec.TOTALS_KEYS))),

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -84,10 +84,10 @@ def test_following_a_glob_says_the_same_as_its_expression(parts: list[str], path
 )
 def test_no_glob_takes_long(glob: str) -> None:
     globs = Globs((glob,))
-    started = perf_counter()
+    started = process_time()
     for path in ("a/" * 200 + "y", "a" * 400):
         globs.match(path)
-    assert perf_counter() - started < 0.5
+    assert process_time() - started < 0.5
     assert Globs(("**/a/" * 5 + "x",)).match("b/a/b/a/a/b/b/a/a/x")
     assert not Globs(("**/a/" * 5 + "x",)).match("b/a/b/a/a/b/b/a/x")
 
@@ -304,7 +304,7 @@ def test_an_ordinary_diff_is_judged_in_no_time() -> None:
     given = changed(before, after, steps=(PYTEST,), has_secret=has_secret)
     times = []
     for _ in range(5):
-        started = perf_counter()
+        started = process_time()
         assert Integrity().run(given) == SKIP
-        times.append(perf_counter() - started)
-    assert min(times) < 0.03, times
+        times.append(process_time() - started)
+    assert min(times) < 0.06, times
