@@ -5,6 +5,7 @@ Only for what an agent itself reports as its error; never for tool output, never
 """
 
 import re
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -99,20 +100,26 @@ def stated_reset(message: str, now: datetime) -> str | None:
     """When a message says that its limit ends, as an ISO time in UTC; None where it says nothing that is understood.
 
     `now` is aware, in the agent's local time zone, which a clock time without a zone is meant in. A clock time without
-    a date is the next such, or one that has just passed.
+    a date is the next such, or one that has just passed. Where a message speaks of more than one, the first that is
+    understood counts.
     """
     plain = message.replace("\u2019", "'")[:10_000]
-    epoch = _EPOCH.search(plain)
-    if epoch:
-        return iso_time(int(epoch[1]))
-    duration = _DURATION.search(plain)
-    if duration:
-        return iso_after(seconds_of(duration["amounts"]), now)
-    iso, said = _ISO.search(plain), _STATED.search(plain)
+    return next((reset for reset in _resets(plain, now) if reset), None)
+
+
+def _resets(plain: str, now: datetime) -> Iterator[str | None]:
+    """What each place of a message says, the plainest kinds of saying it first; None where that is not understood."""
+    yield from (iso_time(int(said[1])) for said in _EPOCH.finditer(plain))
+    yield from (iso_after(seconds_of(said["amounts"]), now) for said in _DURATION.finditer(plain))
+    yield from (_understood(_dated, said, now) for said in _ISO.finditer(plain))
+    yield from (_understood(_moment, said, now) for said in _STATED.finditer(plain))
+
+
+def _understood(
+    moment_of: Callable[[re.Match[str], datetime], datetime], said: re.Match[str], now: datetime
+) -> str | None:
     try:
-        if iso:
-            return _iso(_dated(iso, now))
-        return _iso(_moment(said, now)) if said else None
+        return _iso(moment_of(said, now))
     except (ValueError, OverflowError):
         return None
 

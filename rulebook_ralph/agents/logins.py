@@ -7,21 +7,22 @@ answer is that nobody can tell.
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
 from rulebook_ralph.agents.agent import AgentSettings
 
-_MOST_BYTES = 1024 * 1024
+_MOST_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class File:
     """`name` below the folder that `variable` names where it is set, else below `folder` of the home folder.
 
-    With `words` it is a file of settings: one of them in it may stand for a login.
+    With `words` it is a file of settings: it counts where one of them stands in it.
     """
 
     folder: str
@@ -33,7 +34,9 @@ class File:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
     """Where a CLI looks for its login. `program` is its own name. A key stands in one of `variables`, a login in one of
-    `files`; `doubtful` places may stand for one. `keychain`: the system whose keychain may hold one, or `any`.
+    `files`; `doubtful` places may stand for one: a variable, where `*` in its name is anything, or a file, or one of
+    `in_project`, which are below the project's folder. `keys`: how a model's name begins, and the one variable of those
+    that it takes then. `keychain`: the system whose keychain may hold one, or `any`.
     Not `certain`: it can also work with none of these. `advice` is what to do.
     """
 
@@ -41,6 +44,8 @@ class Places:
     variables: tuple[str, ...] = ()
     files: tuple[File, ...] = ()
     doubtful: tuple[str | File, ...] = ()
+    in_project: tuple[File, ...] = ()
+    keys: Mapping[str, str] = field(default_factory=dict)
     keychain: Literal["", "darwin", "any"] = ""
     certain: bool = True
     advice: str = ""
@@ -75,9 +80,10 @@ _PROVIDERS: Mapping[str, str] = MappingProxyType(
         "o4": "OPENAI_API_KEY",
     }
 )
-"""How the name of a model begins, and its provider's key; for agents that take the key of whatever model they use."""
+"""How the name of a model begins, and its provider's key: for aider and opencode, which take that of the model."""
 
 _KEYS = tuple(dict.fromkeys(_PROVIDERS.values()))
+_CLAUDE_WORDS = ("apiKeyHelper", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_USE_")
 _LOCAL_MODELS = ("ollama", "lm_studio")
 
 PLACES: Mapping[str, Places] = MappingProxyType(
@@ -85,15 +91,18 @@ PLACES: Mapping[str, Places] = MappingProxyType(
         "claude": Places(
             program="claude",
             variables=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
-            files=(File(".claude", ".credentials.json", "CLAUDE_CONFIG_DIR"),),
+            files=(
+                File(".claude", ".credentials.json", "CLAUDE_CONFIG_DIR"),
+                File("", ".claude.json", "CLAUDE_CONFIG_DIR", ('"primaryApiKey"',)),
+            ),
             doubtful=(
-                *("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"),
-                File(
-                    ".claude",
-                    "settings.json",
-                    "CLAUDE_CONFIG_DIR",
-                    ("apiKeyHelper", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_USE_"),
-                ),
+                *("CLAUDE_CODE_USE_*", "CLAUDE_CODE_*_FILE_DESCRIPTOR", "ANTHROPIC_PROFILE"),
+                *("ANTHROPIC_BASE_URL", "*_GATEWAY*"),
+                File(".claude", "settings.json", "CLAUDE_CONFIG_DIR", _CLAUDE_WORDS),
+            ),
+            in_project=(
+                File(".claude", "settings.json", words=_CLAUDE_WORDS),
+                File(".claude", "settings.local.json", words=_CLAUDE_WORDS),
             ),
             keychain="darwin",
             advice="log in with: claude /login, or set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN",
@@ -133,6 +142,7 @@ PLACES: Mapping[str, Places] = MappingProxyType(
         "opencode": Places(
             program="opencode",
             variables=("OPENCODE_API_KEY", *_KEYS),
+            keys=MappingProxyType({"opencode/": "OPENCODE_API_KEY", **_PROVIDERS}),
             files=(File(".local/share", "opencode/auth.json", "XDG_DATA_HOME"),),
             certain=False,
             advice="log in with: opencode auth login",
@@ -164,6 +174,7 @@ PLACES: Mapping[str, Places] = MappingProxyType(
         "aider": Places(
             program="aider",
             variables=_KEYS,
+            keys=_PROVIDERS,
             doubtful=(
                 File("", ".aider.conf.yml", words=("api-key", "api_key")),
                 File("", ".env", words=("API_KEY",)),
@@ -175,9 +186,17 @@ PLACES: Mapping[str, Places] = MappingProxyType(
 )
 
 
-def find_login(settings: AgentSettings, environment: Mapping[str, str], *, home: Path, platform: str) -> Login:
+def find_login(
+    settings: AgentSettings,
+    environment: Mapping[str, str],
+    *,
+    home: Path,
+    platform: str,
+    project: Path | None = None,
+) -> Login:
     """Where the agent has its login. `environment` is the one it runs in, `settings.env` included; `platform` is
-    `sys.platform`. Nothing that stands in a variable or file is kept, shown or sent.
+    `sys.platform`; `project` is the folder it works for. Nothing that stands in a variable or file is kept, shown or
+    sent.
     """
     if settings.endpoint or settings.type == "scripted":
         return Login("not needed", "it works through its endpoint" if settings.endpoint else "")
@@ -188,24 +207,23 @@ def find_login(settings: AgentSettings, environment: Mapping[str, str], *, home:
         return Login("not needed", "its model is a local one")
     home = Path(environment.get("HOME") or home)
     found = next(_certain(places, settings, environment, home), "")
-    return Login("found", found) if found else _not_found(places, settings, environment, home, platform)
+    if found:
+        return Login("found", found)
+    doubtful = next(_doubtful(places, settings, environment, home, project), "")
+    return Login("unknown", f"{doubtful} may stand for one") if doubtful else _not_found(places, platform)
 
 
 def _certain(places: Places, settings: AgentSettings, environment: Mapping[str, str], home: Path) -> Iterator[str]:
     for variable in _variables(places, settings.model):
         if environment.get(variable):
             yield _origin(variable, settings)
-    for path in (_path(file, environment, home) for file in places.files):
-        if _is_filled(path):
+    for file in places.files:
+        path = _path(file, environment, home)
+        if _tells(path, file.words) if file.words else _is_filled(path):
             yield str(path)
 
 
-def _not_found(
-    places: Places, settings: AgentSettings, environment: Mapping[str, str], home: Path, platform: str
-) -> Login:
-    doubtful = next(_doubtful(places, settings, environment, home), "")
-    if doubtful:
-        return Login("unknown", f"{doubtful} may stand for one")
+def _not_found(places: Places, platform: str) -> Login:
     if places.keychain in ("any", platform):
         return Login("unknown", "it may lie in the system's keychain, which cannot be seen", places.advice)
     return Login("missing", "", places.advice) if places.certain else Login("unknown", "none was found", places.advice)
@@ -213,10 +231,8 @@ def _not_found(
 
 def _variables(places: Places, model: str) -> tuple[str, ...]:
     """The model's own key, where the agent takes many and the model's name tells whose it is."""
-    if places.variables != _KEYS:
-        return places.variables
     name = model.lower()
-    own = next((key for beginning, key in _PROVIDERS.items() if name.startswith(beginning)), None)
+    own = next((key for beginning, key in places.keys.items() if name.startswith(beginning)), None)
     return (own,) if own else places.variables
 
 
@@ -224,15 +240,21 @@ def _origin(variable: str, settings: AgentSettings) -> str:
     return f"{variable} (env of {settings.id} in the configuration)" if settings.env.get(variable) else variable
 
 
-def _doubtful(places: Places, settings: AgentSettings, environment: Mapping[str, str], home: Path) -> Iterator[str]:
+def _doubtful(
+    places: Places, settings: AgentSettings, environment: Mapping[str, str], home: Path, project: Path | None
+) -> Iterator[str]:
     for place in places.doubtful:
         if isinstance(place, str):
-            if environment.get(place):
-                yield _origin(place, settings)
+            for name in sorted(name for name in environment if environment[name] and fnmatchcase(name, place)):
+                yield _origin(name, settings)
         elif _tells(path := _path(place, environment, home), place.words):
             yield str(path)
-    for path in (_path(file, environment, home) for file in places.files):
-        if _exists(path):  # but empty, unreadable or no file
+    for file in places.in_project if project else ():
+        if project and _tells(path := project / file.folder / file.name, file.words):
+            yield str(path)
+    for file in places.files:
+        path = _path(file, environment, home)
+        if _exists(path) and not (file.words and _is_filled(path)):  # but empty, unreadable or no file
             yield str(path)
     if any("api-key" in word or "token" in word for word in settings.args):
         yield f"args of {settings.id} in the configuration"

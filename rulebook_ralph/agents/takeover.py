@@ -1,7 +1,7 @@
 """What an agent did whose Ralph died: read from the raw output that was streamed to a file, by its adapter's reader."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, tzinfo
 from importlib import import_module
 from pathlib import Path
 from typing import cast
@@ -39,7 +39,7 @@ def taken_over(settings: AgentSettings, output_file: Path, *, started: datetime,
     """
     kept = HeadTail(head=OUTPUT_HEAD, tail=OUTPUT_TAIL)
     try:
-        last = datetime.fromtimestamp(output_file.stat().st_mtime, now().tzinfo)
+        last = moment(output_file.stat().st_mtime, now().tzinfo) or started
         transcript = _transcript(reader_of(settings.type, lambda: last), kept, output_file)
     except OSError:  # it died before there was any
         last, transcript = started, Transcript()
@@ -58,6 +58,14 @@ def taken_over(settings: AgentSettings, output_file: Path, *, started: datetime,
         output_bytes=kept.size,
         duration_ms=max(0, round((last - started).total_seconds() * 1000)),
     )
+
+
+def moment(seconds: float, zone: tzinfo | None) -> datetime | None:
+    """That many seconds since 1970; None for what no calendar has, as a file's time may be."""
+    try:
+        return datetime.fromtimestamp(seconds, zone)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def reader_of(kind: str, now: Now) -> Reader | None:

@@ -13,6 +13,8 @@ from typing import Any
 
 _MOST_FOLDERS = 16
 _LONGEST_NAME = 60
+_MOST_DOTS = 500
+"""In a line of TOML: its reader's time is quadratic in the parts of a key."""
 _LEAST_SHARE = 0.1
 """A language with a smaller share of the files is not named."""
 
@@ -63,9 +65,10 @@ _FRAMEWORKS = {
     "spring-boot": "Spring Boot", "junit": "JUnit", "phoenix": "Phoenix",
 }  # fmt: skip
 
-_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
-_GO_MODULE = re.compile(r"^\s*(?:require\s+)?([\w.-]+\.\w+/[\w./-]+?)(?:/v\d+)?\s+v\d", re.MULTILINE)
-_GEM = re.compile(r"^\s*gem\s+[\"']([\w-]+)[\"']", re.MULTILINE)
+# No pattern may run over the end of a line: from each line's start, that is quadratic.
+_REQUIREMENT = re.compile(r"^[ \t]*([A-Za-z0-9][A-Za-z0-9._-]*)", re.MULTILINE)
+_GO_MODULE = re.compile(r"^[ \t]*(?:require[ \t]+)?([\w.-]+\.\w+/[\w./-]+?)(?:/v\d+)?[ \t]+v\d", re.MULTILINE)
+_GEM = re.compile(r"^[ \t]*gem[ \t]+[\"']([\w-]+)[\"']", re.MULTILINE)
 _PACKAGE_MANAGER = re.compile(r"(npm|pnpm|yarn|bun)@")
 _TEST_FOLDER = re.compile(r"^((?:[^/]+/)*?(?:tests?|specs?|__tests__|e2e))/")
 
@@ -156,7 +159,7 @@ def _of_pyproject(text: str) -> Iterator[str]:
 
 
 def _of_requirements(text: str) -> Iterator[str]:
-    return _required(line for line in text.splitlines() if not line.lstrip().startswith(("#", "-")))
+    return (_as_package(found[1]) for found in _REQUIREMENT.finditer(text))
 
 
 def _of_cargo(text: str) -> Iterator[str]:
@@ -186,7 +189,11 @@ def _of_build_file(text: str) -> Iterator[str]:
 
 
 def _required(lines: Iterable[str]) -> Iterator[str]:
-    return (found[1].replace("_", "-") for line in lines if (found := _REQUIREMENT.match(line)))
+    return (_as_package(found[1]) for line in lines if (found := _REQUIREMENT.match(line)))
+
+
+def _as_package(name: str) -> str:
+    return name.replace("_", "-")
 
 
 _DEPENDENCIES: dict[str, Callable[[str], Iterator[str]]] = {
@@ -214,6 +221,8 @@ def _json(text: str) -> Table:
 
 
 def _toml(text: str) -> Table:
+    if any(line.count(".") > _MOST_DOTS for line in text.split("\n")):
+        return {}
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError):

@@ -202,3 +202,4 @@ def test_after_a_run_that_was_killed_cancel_says_what_to_do_and_changes_nothing(
     )
     assert lock_of(project).read_bytes() == dead
     assert project.last.phase == "executing"
+    go_on(project)  # the agent outlived its Ralph, and ends by itself

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,34 @@ def test_manifests_and_paths_tell(paths: list[str], texts: dict[str, str], facts
     found = codebase_facts(paths, texts)
     assert found == facts
     assert set(texts) <= set(manifests(paths))
+
+
+@pytest.mark.parametrize(
+    ("manifest", "text"),
+    [
+        ("go.mod", "\n"),
+        ("go.mod", "a.b/c\n\n"),
+        ("go.mod", "a."),
+        ("Gemfile", "\n"),
+        ("Gemfile", "gem \n"),
+        ("requirements.txt", " "),
+        ("requirements.txt", "\n"),
+        ("pyproject.toml", "a."),
+        ("pyproject.toml", "["),
+        ("package.json", "["),
+        ("package.json", '"'),
+    ],
+)
+def test_no_manifest_takes_long(manifest: str, text: str) -> None:
+    hostile = text * (200_000 // len(text))
+    began = time.process_time()
+    codebase_facts([manifest], {manifest: hostile})
+    assert time.process_time() - began < 2  # some hundredths, where quadratic time is many seconds
+
+
+def test_a_requirement_stands_on_its_own_line() -> None:
+    texts = {"go.mod": "require github.com/spf13/cobra\n  v1.8.0\n", "Gemfile": "gem\n'rails'\n"}
+    assert not any("Frameworks" in line for line in codebase_facts([*texts], texts))
 
 
 def test_layout_is_a_line_however_many_folders_there_are() -> None:

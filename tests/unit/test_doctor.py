@@ -66,7 +66,7 @@ def test_each_variable_and_file_is_found_and_never_shown(kind: str, tmp_path: Pa
         home = tmp_path / str(number)
         path = home / file.folder / file.name
         path.parent.mkdir(parents=True)
-        path.write_text(json.dumps({"token": SECRET}))
+        path.write_text(json.dumps({"token": SECRET, "primaryApiKey": SECRET}))
         found = login(kind, home)
         assert (found.state, found.place) == ("found", str(path))
         if file.variable:
@@ -83,7 +83,7 @@ def test_what_may_stand_for_a_login_is_neither_found_nor_missing(kind: str, tmp_
     for number, place in enumerate(PLACES[kind].doubtful):
         home = tmp_path / str(number)
         if isinstance(place, str):
-            found = login(kind, home, {place: "1"})
+            found = login(kind, home, {place.replace("*", "ANY"): "1"})
         else:
             path = home / place.folder / place.name
             path.parent.mkdir(parents=True)
@@ -117,6 +117,48 @@ def test_the_model_says_whose_key_is_needed(tmp_path: Path) -> None:
     assert login("aider", tmp_path, keys, model="sonnet").state == "missing"
     assert login("aider", tmp_path, keys, model="openrouter/openai/gpt-5.5").state == "missing"
     assert login("aider", tmp_path, model="ollama/qwen").state == "not needed"
+
+
+def test_opencode_takes_the_key_of_its_models_provider(tmp_path: Path) -> None:
+    keys = {"OPENAI_API_KEY": SECRET}
+    assert login("opencode", tmp_path, keys, model="anthropic/claude-sonnet-5").state == "unknown"
+    assert login("opencode", tmp_path, keys, model="opencode/gpt-5.5").state == "unknown"
+    assert login("opencode", tmp_path, keys, model="openai/gpt-5.5").place == "OPENAI_API_KEY"
+    assert login("opencode", tmp_path, keys).place == "OPENAI_API_KEY"
+
+
+def test_claudes_own_file_is_a_login_only_with_a_key_in_it(tmp_path: Path) -> None:
+    file = tmp_path / ".claude.json"
+    file.write_text('{"numStartups": 3}')
+    assert login("claude", tmp_path).state == "missing"
+    file.write_text(json.dumps({"primaryApiKey": SECRET}))
+    assert login("claude", tmp_path) == Login("found", str(file))
+
+
+@pytest.mark.parametrize("name", ["settings.json", "settings.local.json"])
+def test_the_projects_settings_may_stand_for_a_login(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "project" / ".claude" / name
+    file.parent.mkdir(parents=True)
+    agent = AgentSettings(id="mine", type="claude")
+    for text, state in (("{}", "missing"), ('{"apiKeyHelper": "./key"}', "unknown")):
+        file.write_text(text)
+        found = find_login(agent, {}, home=tmp_path, platform="linux", project=tmp_path / "project")
+        assert found.state == state
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "CLAUDE_CODE_USE_MANTLE",
+        "ANTHROPIC_PROFILE",
+        "CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR",
+        "CLAUDE_CODE_USE_GATEWAY",
+        "COMPANY_GATEWAY_URL",
+    ],
+)
+def test_what_may_bring_claude_a_login_is_never_wrong(variable: str, tmp_path: Path) -> None:
+    assert login("claude", tmp_path, {variable: "1"}).place == f"{variable} may stand for one"
+    assert login("claude", tmp_path, {variable: ""}).state == "missing"
 
 
 def test_who_needs_none_and_of_whom_nobody_knows(tmp_path: Path) -> None:

@@ -62,6 +62,13 @@ def test_a_change_just_before_the_end_does_not_lead_to_looks_without_end() -> No
     assert left > 0.9  # a tenth of the limit at least, so ten looks at most
 
 
+def test_both_clocks_are_given() -> None:
+    idleness = Idleness(10, lambda: 1_000.0, wall=lambda: 1_004.0, monotonic=lambda: 50.0)
+    assert idleness.seconds_left(45.0) == 5
+    assert not idleness.is_over()
+    assert idleness.seconds_left(LONG_AGO) == 6
+
+
 def test_how_a_limit_reads() -> None:
     assert [span(seconds) for seconds in (0.5, 20, 90, 600, 3600, 5400)] == [
         "0.5 s",

@@ -74,6 +74,10 @@ BERLIN = datetime(2026, 11, 21, 21, 24, 30, tzinfo=ZoneInfo("Europe/Berlin"))
         ("try again in 3 parsecs", None),
         ("try again later", None),
         ("resets 9", None),
+        ("Your limit resets every 5 hours. Try again at 10:11 PM.", "2026-11-21T21:11:00Z"),
+        ("usage resets weekly; try again at 10:11 PM", "2026-11-21T21:11:00Z"),
+        ("resets 9pm (Mars/Base), try again in 3 parsecs, or try again in 1h", "2026-11-21T21:24:30Z"),
+        ("resets on 2026-13-40 03:00 or resets on 2026-11-22 03:00", "2026-11-22T02:00:00Z"),
         ("try again at 9:00 AM and then some", "2026-11-22T08:00:00Z"),
     ],
 )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.agent import AgentSettings
-from rulebook_ralph.agents.takeover import reader_of, taken_over
+from rulebook_ralph.agents.takeover import moment, reader_of, taken_over
 from rulebook_ralph.core.evidence import AgentResult, Usage
 
 CAPTURES = Path(__file__).parent.parent / "data" / "captures"
@@ -30,6 +30,12 @@ def taken(folder: Path, kind: str, output: bytes | None) -> AgentResult:
         last = (STARTED + timedelta(seconds=90)).timestamp()
         os.utime(file, (last, last))
     return taken_over(AgentSettings("mine", kind), file, started=STARTED, now=lambda: STARTED)
+
+
+@pytest.mark.parametrize("seconds", [3e11, -3e11, 1e300, float("inf"), float("nan")])
+def test_a_file_may_have_a_time_that_no_calendar_has(seconds: float) -> None:
+    assert moment(seconds, UTC) is None
+    assert moment(STARTED.timestamp(), UTC) == STARTED
 
 
 def test_every_built_in_agent_has_a_reader() -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from rulebook_ralph.checks.integrity.program_words import UNTOLD
 
-_RULE = re.compile(r"^@?(?P<names>[^\s:=#@][^:=#]*?|\.[A-Z]+)\s*::?(?![:=])(?P<needs>[^=]*(?:=.*)?)$")
+_RULE = re.compile(r"^@?(?P<names>[^\s:=#@][^:=#]*)::?(?![:=])(?P<needs>.*)$")
 _VARIABLE = re.compile(
-    r"^(?:(?:export|override|private|set|define)\s+)*(?P<name>[A-Za-z_][\w.-]*)\s*(?:[:?+!]{0,3}=|\s*$)(?P<value>.*)$"
+    r"^(?:(?:export|override|private|set|define)\s+)*(?P<name>[A-Za-z_][\w.-]*)\s*(?:[:?+!]{0,3}=.*)?$"
 )
 _ALIAS = re.compile(r"^alias\s+(?P<name>[\w-]+)\s*:=\s*(?P<target>[\w-]+)")
 _USED = re.compile(r"\$[({](\w[\w.-]*)|\{\{\s*(\w[\w-]*)")
@@ -20,7 +20,12 @@ _WORD = re.compile(r"[\w.%/-]+")
 _REFERENCE = re.compile(r"\$[({]([^(){}$]*)[)}]|\{\{([^{}]*)\}\}")
 _AUTOMATIC = re.compile(r"\$[@<^*+%|]")
 _DOLLAR = "\ue000"
-_NESTED, _LONGEST_VALUE = 4, 1000
+_NESTED, _LONGEST_VALUE, _MOST_REFERENCES = 4, 1000, 64
+_LONGEST = 200_000
+"""Letters of a file that are read as targets; what comes after them holds for all of these."""
+_MOST_RECIPES = 200_000
+"""Letters of commands that are given; what more there would be cannot be told."""
+_LEAST_LINE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,7 @@ def changed_targets(before: str, after: str, wanted: frozenset[str]) -> Iterator
     for name in sorted(reached):
         if old.rules.get(name, "") != new.rules.get(name, ""):
             yield f"the target `{name}` was {'changed' if name in new.rules else 'removed'}", f"{name}:"
-    text = "\n".join(old.rules.get(name, "") for name in reached)
+    text = "\n".join({line for name in reached for line in old.rules.get(name, "").split("\n")})
     for name in sorted(_variables(old, text)):
         if old.variables.get(name) != new.variables.get(name):
             yield f"the variable `{name}` was changed, which a gate's target uses", name
@@ -58,12 +63,23 @@ def recipes(text: str, wanted: frozenset[str]) -> Iterator[str]:
     reached = _reached(file, wanted)
     if reached and "include" in file.others:
         yield UNTOLD
+    values = {name: _value(said) for name, said in file.variables.items()}
+    room = _MOST_RECIPES
     for name in sorted(reached | (patterns if reached else set())):
         for line in file.rules[name].split("\n"):
-            yield _with_values(line, file.variables).lstrip("@-+ ")
+            room -= len(line) + _LEAST_LINE
+            if room < 0:
+                yield UNTOLD
+                return
+            yield _with_values(line, values).lstrip("@-+ ")
 
 
-def _with_values(line: str, variables: Mapping[str, str]) -> str:
+def _value(said: str) -> str:
+    """What a variable is set to, by all lines that set it."""
+    return said.partition("=")[2].strip()[:_LONGEST_VALUE].replace("\n", " ")
+
+
+def _with_values(line: str, values: Mapping[str, str]) -> str:
     """A line of a recipe; functions that list files stand for their arguments."""
 
     def value(match: re.Match[str]) -> str:
@@ -74,28 +90,29 @@ def _with_values(line: str, variables: Mapping[str, str]) -> str:
         if function == "shell":
             return f"`{argument}`"
         name = body.partition(":")[0]
-        if name in variables:
-            return variables[name].partition("=")[2].strip().replace("\n", " ")[:_LONGEST_VALUE]
-        return {"MAKE": "make", "CURDIR": "."}.get(name, UNTOLD)
+        return values.get(name, {"MAKE": "make", "CURDIR": "."}.get(name, UNTOLD))
 
     line = line.replace("$$", _DOLLAR)
     for _ in range(_NESTED):
         if len(line) > _LONGEST_LINE or not ("$" in line or "{{" in line):
             break
-        line = _REFERENCE.sub(value, line)
+        line = _REFERENCE.sub(value, line, count=_MOST_REFERENCES)
     return _AUTOMATIC.sub(UNTOLD, line[:_LONGEST_LINE]).replace(_DOLLAR, "$").replace("%", "*")
 
 
 def _reached(file: _File, wanted: frozenset[str]) -> set[str]:
     """Targets with those that they need or call."""
     reached: set[str] = set()
+    seen: set[str] = set()
     waiting = [name or file.first for name in wanted]
     while waiting:
         name = waiting.pop()
         if name in reached or name not in file.rules:
             continue
         reached.add(name)
-        waiting += [word for word in _WORD.findall(file.rules[name]) if word in file.rules]
+        lines = set(file.rules[name].split("\n")) - seen  # many targets may share theirs
+        seen |= lines
+        waiting += [word for line in lines for word in _WORD.findall(line) if word in file.rules]
     return reached
 
 
@@ -115,16 +132,16 @@ def _variables(file: _File, text: str) -> set[str]:
 def _read(text: str) -> _File:
     rules: dict[str, list[str]] = defaultdict(list)
     variables: dict[str, list[str]] = defaultdict(list)
-    others: list[str] = []
+    others = [text[_LONGEST:]] if len(text) > _LONGEST else []
     current: list[str] = []
     first = ""
-    for whole in text.replace("\\\n", " ").split("\n"):
-        line = whole[:_LONGEST_LINE]
+    for line in text[:_LONGEST].replace("\\\n", " ").split("\n"):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         if line[0] in " \t" and current:
+            done = " ".join(line.split())
             for name in current:
-                rules[name].append(" ".join(line.split()))
+                rules[name].append(done)
             continue
         current = []
         if alias := _ALIAS.match(line):
@@ -132,8 +149,9 @@ def _read(text: str) -> _File:
         elif (rule := _RULE.match(line)) and not re.match(r"[^:]*[:?+!]=", line):
             current = [name for name in rule["names"].split() if name != ".PHONY"][:50]
             first = first or next((name for name in current if not name.startswith(".")), "")
+            needs = f": {' '.join(rule['needs'].split('#')[0].split())}"
             for name in current:
-                rules[name].append(f": {' '.join(rule['needs'].split('#')[0].split())}")
+                rules[name].append(needs)
         elif variable := _VARIABLE.match(line.strip()):
             variables[variable["name"]].append(line.strip())
         else:

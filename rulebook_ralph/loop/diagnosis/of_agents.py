@@ -55,7 +55,9 @@ def examine(place: Place) -> Iterator[Diagnosis]:
     members = [settings_of(config, use.executor) for use in uses]
     answers = probe_all(members, environment)
     logins = {
-        each.id: find_login(each, {**environment, **each.env}, home=place.home, platform=sys.platform)
+        each.id: find_login(
+            each, {**environment, **each.env}, home=place.home, platform=sys.platform, project=place.root
+        )
         for each in members
     }
     able = {name for name, answer in answers.items() if _is_there(answer) and logins[name].state != "missing"}
