@@ -14,7 +14,7 @@ from rulebook_ralph.state import lock
 from tests.harness import HONEST, Project, finish, make_project, task, wait_for
 from tests.integration.test_limits import LIMITED, claude, resets_in
 
-WAIT = 'touch "$BESIDE/started"; while test ! -e "$BESIDE/go"; do sleep 0.01; done\n'
+WAIT = 'touch "$BESIDE/started"; while test -e "$BESIDE/started" -a ! -e "$BESIDE/go"; do sleep 0.01; done\n'
 CLI = f"{sys.executable} -c 'from rulebook_ralph.cli import main; import sys; main(sys.argv[1:])'"
 
 
