@@ -226,7 +226,7 @@ def task(task_id: str = "one", **settings: Any) -> Task:
 
 
 @cache
-def _repository(files: tuple[tuple[str, str], ...]) -> Path:
+def _repository(files: tuple[tuple[str, str], ...], _hash: str) -> Path:
     """A repository with these files in its first commit, made once, to copy from; it goes with the process."""
     folder = tempfile.TemporaryDirectory(prefix="ralph-tests-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT"))
     atexit.register(folder.cleanup)
@@ -252,7 +252,7 @@ def make_project(
     """A repository with one commit on `main`, one task unless told otherwise, and the state folder not yet committed."""
     root, beside = folder / "toy", folder / "beside"
     beside.mkdir(parents=True)
-    shutil.copytree(_repository(tuple(files.items())), root, symlinks=True)
+    shutil.copytree(_repository(tuple(files.items()), os.environ.get("GIT_DEFAULT_HASH", "")), root, symlinks=True)
     project = Project(root, beside)
     project.git("update-index", "-q", "--refresh")  # the copies are other files to git
     project.tasks(*([task()] if tasks is None else tasks))

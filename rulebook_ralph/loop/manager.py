@@ -73,7 +73,7 @@ class Manager:
         self._workspace = Workspace(project.repository)
         own = [file for file in project.settings_files if not file.is_relative_to(project.folder.path)]
         own.append(project.trust_file)
-        self._outside = Outside(project.repository, project.environment, own)
+        self._outside = Outside(self._workspace, project.environment, own)
         self._settings = SettingsFiles(project.settings_files, project.reread or (lambda: project.config), clock=clock)
         self._outfitter = Outfitter(
             self._workspace,

@@ -17,8 +17,7 @@ from rulebook_ralph.checks.integrity.indirect_scripts import follow
 from rulebook_ralph.checks.integrity.suites import is_test_file
 from rulebook_ralph.core.settings import VerificationStep
 from rulebook_ralph.workspace.git_settings import settings_files
-from rulebook_ralph.workspace.repository import Repository
-from rulebook_ralph.workspace.snapshot import Opening
+from rulebook_ralph.workspace.snapshot import Opening, Workspace
 
 _LARGEST = 1024 * 1024
 """Bytes; a larger program is hardly a script."""
@@ -29,9 +28,10 @@ _OF_PYTHON = frozenset(("conftest.py", "sitecustomize.py", "usercustomize.py"))
 class Outside:
     """Finds those files, for one run."""
 
-    def __init__(self, repository: Repository, environment: Mapping[str, str], settings: Iterable[Path]) -> None:
-        """`settings` are Ralph's own files outside the repository."""
-        self._repository = repository
+    def __init__(self, workspace: Workspace, environment: Mapping[str, str], settings: Iterable[Path]) -> None:
+        """`settings` are Ralph's own files outside the repository. The workspace's index tells what a tree holds."""
+        self._repository = repository = workspace.repository
+        self._index = workspace.index
         folders = [Path(name) for name in environment.get("PATH", "").split(os.pathsep) if name]
         inside = [folder for folder in folders if folder.is_relative_to(repository.root)]
         self._folders = (*inside, repository.root / _OF_NODE)
@@ -76,10 +76,11 @@ class Outside:
         return frozenset(os.fsdecode(name) for name in self._repository.git.raw(*listing).split(b"\0") if name)
 
     def _not_tracked(self, paths: Iterable[str]) -> set[str]:
-        """Those of which no commit knows; they were asked of git once."""
+        """Those that are in no tree, that of unfinished work included; what was in one is not asked of git again."""
         inside = {path for path in map(posixpath.normpath, paths) if not path.startswith(("/", "../"))}
         if unknown := sorted(path for path in inside if not self._tracked.get(path)):
-            listing = self._repository.git.raw("--literal-pathspecs", "ls-files", "-z", "--", *unknown).split(b"\0")
+            asked = ("--literal-pathspecs", "ls-files", "-z", "--", *unknown)
+            listing = self._repository.git.raw(*asked, index=self._index).split(b"\0")
             known = {os.fsdecode(name) for name in listing}
             self._tracked |= {path: path in known for path in unknown}
         return {path for path in inside if not self._tracked[path]}

@@ -138,9 +138,10 @@ def test_git_tells_which_files_it_reads(tmp_path: Path, surroundings: Path) -> N
     included.write_text("[core]\n\texcludesFile = ~/mine\n")
     subprocess.run(["git", "config", "--global", "include.path", str(included)], check=True)
     repository = open_repository(project.root, os.environ)
-    outside = Outside(repository, os.environ, ())
+    workspace = Workspace(repository)
+    outside = Outside(workspace, os.environ, ())
     steps = [VerificationStep(name="x", command="sh nowhere.sh && /bin/true && ../up.sh && sh app.txt")]
-    found = set(outside.files(steps, Workspace(repository).open()))
+    found = set(outside.files(steps, workspace.open()))
     assert {included, surroundings / "mine", surroundings / ".gitconfig"} <= found
     assert surroundings / ".config" / "git" / "attributes" in found
     assert not any(path.is_relative_to(project.root) for path in found)
