@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-settings.register_profile("suite", max_examples=25, deadline=None)
+settings.register_profile("suite", max_examples=20, deadline=None)
 settings.register_profile("thorough", max_examples=1000, deadline=None)
 settings.load_profile("suite")
 """The whole suite is to take less than two minutes; `--thorough` looks longer."""
