@@ -56,7 +56,7 @@ def _own_record(left: Leftovers) -> Iteration | None:
 
 def _put_back_record(project: Project, left: Leftovers, own: Iteration, notice: Notice) -> None:
     path = project.folder.iteration(left.number)
-    there = _content(path)
+    there = disk.content_of(path)
     if left.record is None or there == left.record:
         return
     if own.phase == "judged" and there is not None and _is_settled(project, left.number):
@@ -87,7 +87,7 @@ def _put_back_files(project: Project, left: Leftovers, notice: Notice) -> None:
     strangers = {name: None for name in _covered(project, left) if name not in of_people}
     for name, content in {**of_people, **strangers}.items():
         path = project.folder.path / name
-        there = _content(path)
+        there = disk.content_of(path)
         if there == content and (content is not None or not _is_anything(path)):
             continue
         done = "put back" if content is not None else "removed, as it was not there"
@@ -126,7 +126,7 @@ def _put_away_strangers(project: Project, kept: dict[int, Leftovers], notice: No
         if number in kept:
             continue
         path, name = project.folder.iteration(number), leftovers.record_name(number)
-        folder = leftovers.keep_aside(project, number, {name: _content(path)})
+        folder = leftovers.keep_aside(project, number, {name: disk.content_of(path)})
         notice("warning", f"{path} is not as Ralph wrote it, and was put back (the other version is in {folder})")
         saved = _saved(project, name)
         if saved is not None:
@@ -140,15 +140,6 @@ def _saved(project: Project, name: str) -> bytes | None:
     repository = project.repository
     found = (commits.file_of_state(repository, ref, name) for ref in commits.state_references(repository))
     return next((content for content in found if content is not None), None)
-
-
-def _content(path: Path) -> bytes | None:
-    """Of a plain file; None where none is."""
-    if path.is_symlink() or not path.is_file():
-        return None
-    with suppress(OSError):
-        return disk.read_file(path)
-    return None
 
 
 def _is_anything(path: Path) -> bool:

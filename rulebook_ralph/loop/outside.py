@@ -77,7 +77,11 @@ class Outside:
 
     def _not_tracked(self, paths: Iterable[str]) -> set[str]:
         """Those that are in no tree, that of unfinished work included; what was in one is not asked of git again."""
-        inside = {path for path in map(posixpath.normpath, paths) if not path.startswith(("/", "../"))}
+        root = self._repository.root
+        normal = {path for path in map(posixpath.normpath, paths) if not path.startswith(("/", "../"))}
+        inside = {
+            path for path in normal if self._tracked.get(path) or _is_kept(root / path)
+        }  # most words are no files
         if unknown := sorted(path for path in inside if not self._tracked.get(path)):
             asked = ("--literal-pathspecs", "ls-files", "-z", "--", *unknown)
             listing = self._repository.git.raw(*asked, index=self._index).split(b"\0")

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rulebook_ralph.clock import Clock
@@ -16,9 +15,6 @@ from rulebook_ralph.loop.project import Project
 from rulebook_ralph.state import codec, disk, store
 from rulebook_ralph.state.store import StateFolder
 from rulebook_ralph.workspace.commits import file_of_state, state_reference
-
-_BEING_SAVED = 1.0
-"""Seconds; a file this young that cannot be read may be half of what an editor is writing."""
 
 
 def reunited(project: Project, prd: Prd, notice: Callable[[str, str], None]) -> Prd:
@@ -162,16 +158,10 @@ class PrdFile:
         return together
 
     def _leave_alone(self, problem: str, seen: disk.Fingerprint | None) -> None:
-        if self._is_being_saved():
+        path = self._folder.prd
+        if not os.path.lexists(path) or disk.is_being_saved(path, self._clock.now()):
             self.problem = self.problem or problem
             return
         self._seen = seen
         self.problem = problem
         self._notice("warning", f"{problem}; going on with the task list as it was, and leaving the file as it is")
-
-    def _is_being_saved(self) -> bool:
-        try:
-            changed = datetime.fromtimestamp(self._folder.prd.lstat().st_mtime, UTC)
-        except OSError:
-            return True
-        return 0 <= (self._clock.now() - changed).total_seconds() < _BEING_SAVED

@@ -33,7 +33,6 @@ from rulebook_ralph.workspace import guard as git_guard
 from rulebook_ralph.workspace.snapshot import Opening
 
 _DECIDED = tuple(field.name for field in fields(policy.Settlement) if field.name != "stop")
-MAX_PROGRESS_BYTES = 64 * 1024 * 1024
 
 
 class Settler:
@@ -392,7 +391,7 @@ def read_progress(project: Project) -> str:
     """progress.txt; of one beyond reason, its end."""
     path = project.folder.progress
     try:
-        return disk.read_file(path, largest=MAX_PROGRESS_BYTES, only_end=True).decode("utf-8", "replace")
+        return disk.read_file(path, largest=progress.LARGEST, only_end=True).decode("utf-8", "replace")
     except FileNotFoundError:
         return ""
     except OSError as error:

@@ -52,6 +52,15 @@ LARGEST = 256 * 1024 * 1024
 _TEMPORARY = re.compile(r"\..+\.[0-9]+\.tmp")
 
 
+def content_of(path: Path) -> bytes | None:
+    """Of a plain file; None where none is, or none that can be read."""
+    if path.is_symlink() or not path.is_file():
+        return None
+    with suppress(OSError):
+        return read_file(path)
+    return None
+
+
 def replace_file(path: Path, data: bytes) -> Fingerprint:
     """Put `data` at `path` as a whole: temporary file, fsync, rename, fsync of the folder. Raises RalphError.
 

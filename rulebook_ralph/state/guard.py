@@ -58,7 +58,7 @@ class StateGuard:
 
     def _put_back(self, name: str, fetch: Callable[[str], bytes | None]) -> Restored | None:
         path = self.folder.path / name
-        other = _content(path)
+        other = disk.content_of(path)
         content = self.contents[name] if name in self.contents else fetch(name)
         if content is None or content == other:
             return None
@@ -67,7 +67,7 @@ class StateGuard:
 
     def _put_away(self, name: str) -> Restored:
         path = self.folder.path / name
-        stranger = Restored(name, _content(path), None)
+        stranger = Restored(name, disk.content_of(path), None)
         _remove(path)
         return stranger
 
@@ -77,7 +77,7 @@ def remember(folder: StateFolder, *, prd: bytes | None = None) -> StateGuard:
     fingerprints = _fingerprints(folder)
     known = {} if prd is None else {"prd.json": prd}
     names = [name for name in fingerprints if not name.startswith(_HISTORY) and name not in known]
-    contents = {name: content for name in names if (content := _content(folder.path / name)) is not None}
+    contents = {name: content for name in names if (content := disk.content_of(folder.path / name)) is not None}
     return StateGuard(folder, known | contents, fingerprints)
 
 
@@ -99,14 +99,6 @@ def _below(folder: Path) -> list[Path]:
     if folder.is_symlink():
         return [folder]
     return sorted(folder.rglob("*")) if folder.is_dir() else []
-
-
-def _content(path: Path) -> bytes | None:
-    if path.is_symlink() or not path.is_file():
-        return None
-    with suppress(OSError):
-        return disk.read_file(path)
-    return None
 
 
 def _real_folder(path: Path) -> None:
