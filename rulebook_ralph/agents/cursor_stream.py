@@ -4,39 +4,29 @@ from typing import Any
 
 from rulebook_ralph.agents.api_errors import api_error
 from rulebook_ralph.agents.local_time import Now
-from rulebook_ralph.agents.stream import count, decode_event, first_line, items, table, text
+from rulebook_ralph.agents.message_stream import MessageStream
+from rulebook_ralph.agents.stream import count, first_line, items, table, text
 from rulebook_ralph.agents.supervised import Report
-from rulebook_ralph.agents.tool_log import ToolLog
 from rulebook_ralph.agents.transcript import Transcript
 from rulebook_ralph.core.events import AgentActivity
 from rulebook_ralph.core.evidence import AgentFault, Usage
-from rulebook_ralph.core.streams import LineSplitter
 
 LOG_IN = "set a valid CURSOR_API_KEY, or run: cursor-agent login"
 
 _KIND = "ToolCall"
 _OUTPUTS = ("stdout", "content", "message", "error", "reason")
 _REFUSED = ("rejected", "permissionDenied")
-_MAX_ID = 100
 
 
-class CursorReader:
+class CursorReader(MessageStream):
     """Keeps the last whole message, the last results of tools and the last terminal event.
 
     A message that carries a time is a piece of one that comes whole later; `result` joins all messages of the run.
     """
 
     def __init__(self, report: Report, now: Now) -> None:
-        self._report = report
-        self._now = now
-        self._lines = LineSplitter(self._line)
-        self._tools = ToolLog(report)
-        self._result: dict[str, Any] | None = None
+        super().__init__(report, now)
         self._final_text = ""
-        self._session_id = ""
-
-    def feed(self, block: bytes) -> None:
-        self._lines.feed(block)
 
     def close(self) -> Transcript:
         self._lines.close()
@@ -59,19 +49,6 @@ class CursorReader:
         message = text(result.get("error")) or f"cursor-agent ended with {subtype or 'an error'}"
         return api_error(message, self._now()).fault(log_in=LOG_IN)
 
-    def _line(self, line: bytes) -> None:
-        event = decode_event(line)
-        if event is None:
-            return
-        self._session_id = text(event.get("session_id"))[:_MAX_ID] or self._session_id
-        kind = event.get("type")
-        if kind == "assistant":
-            self._assistant(event)
-        elif kind == "tool_call":
-            self._tool_call(event)
-        elif kind == "result":
-            self._result = event
-
     def _assistant(self, event: dict[str, Any]) -> None:
         self._result = None  # a further turn has begun; only its own end counts
         if "timestamp_ms" in event:
@@ -81,6 +58,13 @@ class CursorReader:
         if said.strip():
             self._final_text = said
             self._report(AgentActivity("text", first_line(said)))
+
+    def _user(self, event: dict[str, Any]) -> None:
+        """Only repeats the prompt."""
+
+    def _other(self, event: dict[str, Any]) -> None:
+        if event.get("type") == "tool_call":
+            self._tool_call(event)
 
     def _tool_call(self, event: dict[str, Any]) -> None:
         call, described = text(event.get("call_id")), table(event.get("tool_call"))

@@ -9,18 +9,16 @@ from typing import Any
 
 from rulebook_ralph.agents.api_errors import api_error
 from rulebook_ralph.agents.local_time import Now
-from rulebook_ralph.agents.stream import count, decode_event, first_line, items, table, text
+from rulebook_ralph.agents.message_stream import MessageStream
+from rulebook_ralph.agents.stream import count, first_line, items, table, text
 from rulebook_ralph.agents.supervised import Report
-from rulebook_ralph.agents.tool_log import ToolLog, detail_of
+from rulebook_ralph.agents.tool_log import detail_of
 from rulebook_ralph.agents.transcript import Transcript, fault
 from rulebook_ralph.agents.usage_sum import added
-from rulebook_ralph.core.events import AgentActivity
 from rulebook_ralph.core.evidence import AgentFault, Usage
-from rulebook_ralph.core.streams import LineSplitter
 from rulebook_ralph.supervisor import Ended
 
 _LOG_IN = "set a valid key for qwen's provider (OPENAI_API_KEY), or log in: start qwen and type /auth"
-_MAX_ID = 100
 _MAX_DENIALS = 50
 _MAX_TURNS = 53
 _ERROR_TEXT = re.compile(
@@ -30,20 +28,12 @@ _OWN_LIMITS = ("Qwen OAuth quota exceeded:", "Qwen OAuth free tier has been disc
 _TAIL = 10_000
 
 
-class QwenReader:
+class QwenReader(MessageStream):
     """Keeps the last results of tools, the running sum of tokens, and the last terminal event."""
 
     def __init__(self, report: Report, now: Now) -> None:
-        self._report = report
-        self._now = now
-        self._lines = LineSplitter(self._line)
-        self._tools = ToolLog(report)
-        self._result: dict[str, Any] | None = None
-        self._session_id = ""
+        super().__init__(report, now)
         self._usage = Usage()
-
-    def feed(self, block: bytes) -> None:
-        self._lines.feed(block)
 
     def close(self) -> Transcript:
         self._lines.close()
@@ -83,37 +73,8 @@ class QwenReader:
         why = text(table(result.get("error")).get("message")) or said
         return api_error(why or "qwen reported an error and did not say which", self._now()).fault(log_in=_LOG_IN)
 
-    def _line(self, line: bytes) -> None:
-        event = decode_event(line)
-        if event is None:
-            return
-        self._session_id = text(event.get("session_id"))[:_MAX_ID] or self._session_id
-        kind = event.get("type")
-        if kind == "assistant":
-            self._assistant(event)
-        elif kind == "user":
-            self._user(event)
-        elif kind == "result":
-            self._result = event
-
-    def _assistant(self, event: dict[str, Any]) -> None:
-        if not event.get("parent_tool_use_id"):
-            self._result = None  # a further turn has begun; only its own end counts
-        message = table(event.get("message"))
+    def _spent(self, message: dict[str, Any]) -> None:
         self._usage = added(self._usage, _usage(table(message.get("usage"))))
-        for block in map(table, items(message.get("content"))):
-            if block.get("type") == "tool_use":
-                self._tools.started(text(block.get("id")), text(block.get("name")), block.get("input"))
-            elif block.get("type") == "text" and (said := first_line(text(block.get("text")))):
-                self._report(AgentActivity("text", said))
-
-    def _user(self, event: dict[str, Any]) -> None:
-        for block in map(table, items(table(event.get("message")).get("content"))):
-            if block.get("type") == "tool_result":
-                content = block.get("content")
-                output = text(content) or "\n".join(text(table(one).get("text")) for one in items(content))
-                success = block.get("is_error") is not True
-                self._tools.ended(text(block.get("tool_use_id")), success=success, output=output)
 
 
 def with_ending(transcript: Transcript, ended: Ended) -> Transcript:
