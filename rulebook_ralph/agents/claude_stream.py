@@ -1,54 +1,42 @@
 """claude's `stream-json` events (agents.md), read line by line into a transcript."""
 
-from collections import deque
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 from rulebook_ralph.agents.claude_faults import RejectedLimit, rejected_limit, result_fault, retry_fault
 from rulebook_ralph.agents.local_time import Now
-from rulebook_ralph.agents.stream import count, decode_event, dollars, first_line, items, table, text, tool_result
+from rulebook_ralph.agents.message_stream import MessageStream
+from rulebook_ralph.agents.stream import count, dollars, first_line, items, table, text
 from rulebook_ralph.agents.supervised import Report
-from rulebook_ralph.agents.transcript import MAX_TOOL_RESULTS, Transcript
+from rulebook_ralph.agents.tool_log import detail_of
+from rulebook_ralph.agents.transcript import Transcript
 from rulebook_ralph.agents.usage_sum import added
 from rulebook_ralph.core.events import AgentActivity
-from rulebook_ralph.core.evidence import AgentFault, ToolResult, Usage
+from rulebook_ralph.core.evidence import AgentFault, Usage
 from rulebook_ralph.core.faults import CANNOT_HEAL
-from rulebook_ralph.core.streams import LineSplitter
 
 _MAX_DENIALS = 50
-_MAX_ID = 100
 _HOPELESS_RETRY = 3
 """The first retry mends a token that has just expired; by the third claude has been refused three times in 2 s."""
-_DETAILS = ("command", "file_path", "notebook_path", "path", "pattern", "url", "query", "description", "prompt")
 
 
-class ClaudeReader:
+class ClaudeReader(MessageStream):
     """Keeps what the end of the run needs and no more: the last results of tools, the running sums, the last event.
 
     `give_up` is told why there is no sense in waiting for claude's further retries.
     """
 
     def __init__(self, report: Report, now: Now, *, give_up: Callable[[AgentFault], None] | None = None) -> None:
-        self._report = report
-        self._now = now
+        super().__init__(report, now)
         self._give_up = give_up
-        self._lines = LineSplitter(self._line)
-        self._result: dict[str, Any] | None = None
-        self._open_tools: dict[str, tuple[str, str]] = {}
-        self._tool_results: deque[ToolResult] = deque(maxlen=MAX_TOOL_RESULTS)
-        self._session_id = ""
         self._limit: RejectedLimit | None = None
         self._retry: AgentFault | None = None
         self._error_code = ""
         self._usage = _RunningUsage()
 
-    def feed(self, block: bytes) -> None:
-        self._lines.feed(block)
-
     def close(self) -> Transcript:
         self._lines.close()
-        unanswered = [tool_result(name, command, success=None) for name, command in self._open_tools.values()]
-        results = (*self._tool_results, *unanswered)[-MAX_TOOL_RESULTS:]
+        results = self._tools.results()
         result = self._result
         if result is None:
             return Transcript(
@@ -71,19 +59,9 @@ class ClaudeReader:
         why = result_fault(result, code=self._error_code, limit=self._limit, now=self._now())
         return self._retry if self._retry and why.kind == "unknown" else why
 
-    def _line(self, line: bytes) -> None:
-        event = decode_event(line)
-        if event is None:
-            return
-        self._session_id = text(event.get("session_id"))[:_MAX_ID] or self._session_id
+    def _other(self, event: dict[str, Any]) -> None:
         kind = event.get("type")
-        if kind == "assistant":
-            self._assistant(event)
-        elif kind == "user":
-            self._user(event)
-        elif kind == "result":
-            self._result = event
-        elif kind == "rate_limit_event":
+        if kind == "rate_limit_event":
             self._limit = rejected_limit(event)
         elif kind == "system" and event.get("subtype") == "api_retry":
             self._retries(retry_fault(event), count(event.get("attempt")), count(event.get("max_retries")))
@@ -95,41 +73,14 @@ class ClaudeReader:
             self._give_up(why)
 
     def _assistant(self, event: dict[str, Any]) -> None:
-        message = table(event.get("message"))
         if not event.get("parent_tool_use_id"):
-            self._result = None  # a further turn has begun; only its own end counts
             self._error_code = text(event.get("error"))
         if not event.get("error"):
             self._retry = None
+        super()._assistant(event)
+
+    def _spent(self, message: dict[str, Any]) -> None:
         self._usage.add(message)
-        for block in map(table, items(message.get("content"))):
-            if block.get("type") == "text":
-                self._say("text", text(block.get("text")))
-            elif block.get("type") == "tool_use":
-                self._tool_use(block)
-
-    def _tool_use(self, block: dict[str, Any]) -> None:
-        name = text(block.get("name")) or "tool"
-        detail = _detail(block.get("input"))
-        if len(self._open_tools) >= MAX_TOOL_RESULTS:
-            del self._open_tools[next(iter(self._open_tools))]
-        self._open_tools[text(block.get("id"))[:_MAX_ID]] = (name, detail)
-        self._say("tool", name, detail)
-
-    def _user(self, event: dict[str, Any]) -> None:
-        for block in map(table, items(table(event.get("message")).get("content"))):
-            if block.get("type") != "tool_result":
-                continue
-            name, command = self._open_tools.pop(text(block.get("tool_use_id"))[:_MAX_ID], ("tool", ""))
-            output = _plain(block.get("content"))
-            self._tool_results.append(
-                tool_result(name, command, success=block.get("is_error") is not True, output=output)
-            )
-
-    def _say(self, kind: Literal["text", "tool"], said: str, detail: str = "") -> None:
-        line = first_line(said)
-        if line:
-            self._report(AgentActivity(kind, line, first_line(detail)))
 
 
 class _RunningUsage:
@@ -184,20 +135,7 @@ def _usage(usage: dict[str, Any]) -> Usage:
 def _denials(result: dict[str, Any]) -> tuple[str, ...]:
     """The tools that were refused, each with what it was to do, without repeats."""
     named = (
-        f"{text(one.get('tool_name')) or 'tool'} {first_line(_detail(one.get('tool_input')))}".strip()
+        f"{text(one.get('tool_name')) or 'tool'} {first_line(detail_of(one.get('tool_input')))}".strip()
         for one in map(table, items(result.get("permission_denials")))
     )
     return tuple(dict.fromkeys(named))[:_MAX_DENIALS]
-
-
-def _detail(tool_input: object) -> str:
-    """What a tool is asked to do: the command or the file."""
-    given = table(tool_input)
-    return next((value for key in _DETAILS if (value := text(given.get(key)))), "")
-
-
-def _plain(content: object) -> str:
-    """A tool's result as text: a string, or a list of blocks of which only text counts."""
-    if isinstance(content, str):
-        return content
-    return "\n".join(filter(None, (text(table(block).get("text")) for block in items(content))))

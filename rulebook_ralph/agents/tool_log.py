@@ -11,8 +11,19 @@ from rulebook_ralph.core.evidence import ToolResult
 _MAX_ID = 100
 _MAX_DENIALS = 50
 _DETAILS = (
-    *("command", "cmd", "file_path", "filePath", "path", "targetFile", "pattern", "globPattern", "query"),
-    *("url", "description", "prompt"),
+    *(
+        "command",
+        "cmd",
+        "file_path",
+        "notebook_path",
+        "filePath",
+        "path",
+        "targetFile",
+        "pattern",
+        "globPattern",
+        "query",
+    ),
+    *("query", "url", "description", "prompt"),
 )
 
 
