@@ -7,17 +7,27 @@ from rulebook_ralph.checks.integrity.languages import language_of
 from rulebook_ralph.checks.integrity.objection import Objection
 from rulebook_ralph.core.diff import FileDiff, Versions
 
+_NAME = (
+    r"(?P<{}>pytest_(?:collection\w*|collect_\w+|ignore_collect|itemcollected|deselected|runtest\w*|pyfunc_call|"
+    r"pycollect_\w+|make_collect_report|generate_tests|sessionfinish|exception_interact|cmdline_\w+|assertrepr_compare|"
+    r"report_teststatus|load_initial_conftests|fixture_setup|fixture_post_finalizer|unconfigure))\b"
+)
 _HOOK = re.compile(
-    r"^[ \t]*(?:(?:async[ \t]+)?def[ \t]+(pytest_(?:collection\w*|collect_\w+|ignore_collect|itemcollected|deselected|"
-    r"runtest\w*|pyfunc_call|pycollect_\w+|make_collect_report|generate_tests|sessionfinish|exception_interact|cmdline_\w+|"
-    r"assertrepr_compare|report_teststatus|load_initial_conftests|fixture_setup|fixture_post_finalizer|unconfigure))\b"
-    r"|(collect_ignore(?:_glob)?)\b[ \t]*[+=])",
+    rf"^[ \t]*(?:async[ \t]+)?def[ \t]+{_NAME.format('defined')}"
+    rf"|^[ \t]*{_NAME.format('assigned')}[ \t]*(?::[^=\n]+)?=(?!=)"
+    rf"|^[ \t]*(?:from[ \t][^#\n]+)?import[ \t][^#\n]*(?<![\w.]){_NAME.format('imported')}"
+    rf"|^[ \t]*(?:\w+[ \t]+as[ \t]+)?{_NAME.format('listed')}[ \t]*,?[ \t]*\)?[ \t]*(?:#.*)?$"
+    rf"|[\[(,][ \t]*[\"']{_NAME.format('spelled')}[\"']"
+    r"|^[ \t]*(?P<setting>collect_ignore(?:_glob)?)\b[ \t]*(?:[+=:]|\.\w+\()",
     re.MULTILINE,
 )
 _SKIPS = re.compile(
     r"\bpytest\.(?:skip|xfail|exit|importorskip)\b|\bmark\.(?:skip|xfail)|\bos\._exit\(|\bsys\.exit\(|"
-    r"\badd_marker\(|\bexitstatus\s*=|\.outcome\s*="
+    r"\badd_marker\(|\bexitstatus\s*=|\.outcome\s*=|\.option\.(?:keyword|markexpr|deselect|ignore(?:_glob)?|lf|maxfail|"
+    r"collectonly|file_or_dir)\s*=|\.args(?:\[:\])?\s*="
 )
+_ENTRY_POINT = re.compile(r"\bpytest11\b")
+_OF_PACKAGE = ("pyproject.toml", "setup.cfg", "setup.py", "entry_points.txt")
 _BY_ITSELF = ("sitecustomize.py", "usercustomize.py")
 
 
@@ -32,7 +42,9 @@ def _is_conftest(file: FileDiff) -> bool:
 
 def _may_be_plugin(file: FileDiff, diff: Sequence[FileDiff]) -> bool:
     """Whether a module got hooks of pytest; in a file of tests they count where a conftest.py speaks of it."""
-    if not file.path.endswith(".py") or not any("def pytest_" in line.text for line in file.added):
+    if not file.path.endswith(".py") or not any(
+        "pytest_" in line.text and _HOOK.search(line.text) for line in file.added
+    ):
         return False
     stem = _base(file.path).removesuffix(".py")
     return language_of(file.path) is None or any(
@@ -49,6 +61,7 @@ def collection_hooks(
             continue
         if _base(file.path) in _BY_ITSELF and file.kind != "D":
             yield Objection(file.path, None, "Python runs this file whenever it starts, so also in the gates")
+        yield from _entry_points(file)
     for file in collection_files(diff):
         texts = versions.get(file.path)
         if texts is None or excused(file.path) or (file.old_path is not None and excused(file.old_path)):
@@ -62,6 +75,16 @@ def collection_hooks(
                 yield Objection(file.path, _line_of(file, name), f"`{name}` was {done}; it decides which tests count")
         if _is_conftest(file) and (file.kind != "A" or not _is_for_new_tests(file, diff)):
             yield from _skips(file, " ".join(after.values()))
+
+
+def _entry_points(file: FileDiff) -> Iterator[Objection]:
+    """Plugins of pytest that a package announces: they are loaded wherever it is installed."""
+    if _base(file.path) in _OF_PACKAGE:
+        was_there = {line.text.strip() for line in file.removed}
+        for line in file.added:
+            if _ENTRY_POINT.search(line.text) and line.text.strip() not in was_there:
+                yield Objection(file.path, line.number, "a plugin of pytest is announced; it decides which tests count")
+                return
 
 
 def _is_for_new_tests(file: FileDiff, diff: Sequence[FileDiff]) -> bool:
@@ -85,8 +108,8 @@ def _hooks(text: str | None) -> dict[str, str]:
     found: dict[str, str] = {}
     lines = (text or "").split("\n")
     for row, line in enumerate(lines):
-        match = _HOOK.match(line) if "pytest_" in line or "collect_ignore" in line else None
-        if match is None:
+        match = _HOOK.search(line) if "pytest_" in line or "collect_ignore" in line else None
+        if match is None or line.lstrip().startswith("#"):
             continue
         indent = len(line) - len(line.lstrip())
         body = [line.strip()]
@@ -96,7 +119,7 @@ def _hooks(text: str | None) -> dict[str, str]:
                 break
             if stripped and not stripped.startswith("#"):
                 body.append(stripped)
-        name = match[1] or match[2]
+        name = next(filter(None, match.groupdict().values()))
         found[name] = found.get(name, "") + " ".join(body)
     return found
 

@@ -2,11 +2,13 @@
 
 import posixpath
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 
 from rulebook_ralph.checks.integrity import known_programs as known
 from rulebook_ralph.checks.integrity.gate import MANAGER, Gate
 from rulebook_ralph.checks.integrity.program_words import (
+    ASSIGNMENT,
     Asked,
     of_find,
     of_parallel,
@@ -16,12 +18,15 @@ from rulebook_ralph.checks.integrity.program_words import (
 )
 from rulebook_ralph.checks.integrity.shell_reader import DEEPEST, ShellReader, named, within
 from rulebook_ralph.checks.integrity.shell_values import UNKNOWN
-from rulebook_ralph.checks.integrity.shell_words import BEGIN, Command
+from rulebook_ralph.checks.integrity.shell_words import BEGIN, Command, cleaned
 
 _MANAGER_WORDS = frozenset(("run", "run-script", "exec", "x", "dlx", "workspaces", "workspace"))
 _MANAGER_OWN = frozenset(("install", "ci", "i", "add", "audit", "outdated", "why", "ls", "list", "--version"))
 _IN_OTHER_PACKAGES = re.compile(r"-w|--workspace|-r$|--recursive|--filter|-F|workspaces?$|--if-present")
 _SCRIPT = re.compile(r"\.(?:sh|bash|zsh|ksh|py|pl|rb|bats|t|exp)$")
+_BETWEEN = re.compile(r"[\s,:=]+")
+_OPTION = re.compile(r"^-+[A-Za-z](?=[./])")
+_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
 _IN_CODE = re.compile(r"[\w*-]*[/.][\w./*-]*")
 
 
@@ -32,10 +37,38 @@ class CommandReader(ShellReader):
         super().__init__()
         self._gate = gate
 
+    def set_environment(self, variables: Mapping[str, str], folder: str) -> None:
+        """What is in the environment of all commands."""
+        for name, value in variables.items():
+            self.values.assign(name, [cleaned(value)])
+            self.loads(name, cleaned(value), folder)
+
+    def loads(self, name: str, value: str, folder: str) -> None:
+        """What programs load by themselves because a variable of the environment names it."""
+        if name not in known.LOADING:
+            return
+        words = [word for whole in self.values.expand(value) for word in _BETWEEN.split(whole)]
+        paths = [_OPTION.sub("", word) for word in words if "/" in word or _SCRIPT.search(word)]
+        if known.LOADING[name] == "folders":
+            self._gate.module_folders |= named(words, folder)
+        elif known.LOADING[name] == "modules":
+            self._start([f"{word.replace('.', '/')}.py" for word in words if _MODULE.fullmatch(word)], folder)
+        else:
+            self._start(paths or (words if known.LOADING[name] == "files" else []), folder, follow=True)
+            self._gate.sourced |= named(paths, folder) if known.LOADING[name] == "files" else set()
+
+    def _assign(self, word: str, folder: str) -> None:
+        super()._assign(word, folder)
+        name, _, value = word.partition("=")
+        self.loads(name, value, folder)
+
     def saw(self, words: Iterable[str], folder: str) -> None:
         self._gate.seen |= named(words, folder)
 
     def run(self, words: Sequence[str], command: Command, folder: str, depth: int) -> None:
+        if ASSIGNMENT.match(words[0]) or words[0] == "env":
+            for word in takewhile(lambda word: word == "env" or word.startswith("-") or ASSIGNMENT.match(word), words):
+                self.loads(*word.partition("=")[::2], folder)
         words = without_wrappers(words[:2000])
         if not words:
             return

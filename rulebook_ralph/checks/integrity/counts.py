@@ -22,7 +22,7 @@ _JEST = re.compile(r"Tests:\s++(?=.*\d \w)(.*)")
 _VITEST = re.compile(r"Tests\s{2,}(\d+ [A-Za-z]\w*(?: \| \d+ [A-Za-z]\w*)*)(?: \(\d+\))?")
 _MOCHA = re.compile(r"(\d+) (passing|failing)(?: \([\d.]+ ?m?s\))?")
 _PLAYWRIGHT = re.compile(r"(\d+) passed \([\d.]+m?s\)")
-_GO = re.compile(r"--- (?:PASS|FAIL): ")
+_GO = re.compile(r"--- (PASS|FAIL): |=== RUN ")
 _CARGO = re.compile(r"test result: \w+\. (\d+) passed; (\d+) failed;.*")
 _NEXTEST = re.compile(r"Summary \[[^\]]*\]\s+(\d+)(?:/\d+)? tests? run:.*")
 _RSPEC = re.compile(r"(\d+) examples?, \d+ failures?(?:, (\d+) pending)?.*")
@@ -38,13 +38,13 @@ _CTEST = re.compile(r"\d+% tests passed, \d+ tests failed out of (\d+)")
 _DENO = re.compile(r"(?:ok|FAILED) \| (\d+) passed.*? \| (\d+) failed.*")
 _XCTEST = re.compile(r"Executed (\d+) tests?, with .*")
 _TAP_TOTAL = re.compile(r"[#ℹ] (tests|pass|fail|skip\w*|todo|cancelled) (\d+)")  # noqa: RUF001 - node's own sign
-_TAP = re.compile(r"(?:not )?ok \d+\b(.*)")
+_TAP = re.compile(r"(not )?ok \d+\b(.*)")
 _BUN = re.compile(r"(\d+) (pass|fail)")
 
 
 _FAILED = re.compile(
-    r"(?<![\d.])[1-9]\d* (?:failed|failing|failures?|errors?|fail)\b|(?<!expected )(?:failures|errors)=[1-9]|"
-    r"(?:Failures|Errors|Failed):\s+[1-9]|(?<!\d)[1-9]\d* tests failed|[#ℹ] fail [1-9]"  # noqa: RUF001 - node's own sign
+    r"(?<![\d.])(\d+) (?:failed|failing|failures?|errors?|fail)\b|(?<!expected )(?:failures|errors)=(\d+)|"
+    r"(?:Failures|Errors|Failed):\s+(\d+)|(?<!\d)(\d+) tests failed|[#ℹ] fail (\d+)"  # noqa: RUF001 - node's own sign
 )
 
 
@@ -54,6 +54,8 @@ class _Tally:
     def __init__(self) -> None:
         self.last: int | None = None
         self.go = self.cargo = self.tap = 0
+        self.listed_failures = 0
+        """Of the runners that print many summaries or none."""
         self.has_go = self.has_cargo = self.has_tap = False
         self.is_open = ""
         """The kind of summary that goes on in the next line."""
@@ -97,12 +99,16 @@ class _Tally:
             self.is_open = "tap"
         elif found := _CARGO.fullmatch(line):
             self.cargo += int(found[1]) + int(found[2])
+            self.listed_failures += int(found[2])
             self.has_cargo = True
-        elif _GO.match(line):
-            self.go += 1
-            self.has_go = True
+        elif found := _GO.match(line):
+            self.go += found[1] is not None
+            self.listed_failures += found[1] == "FAIL"
+            self.has_go |= found[1] != "FAIL"  # without -v it lists failures alone
         elif found := _TAP.fullmatch(line):
-            self.tap += not re.search(r"#\s*(?:skip|todo)\b", found[1], re.IGNORECASE)
+            counts = not re.search(r"#\s*(?:skip|todo)\b", found[2], re.IGNORECASE)
+            self.tap += counts
+            self.listed_failures += counts and found[1] is not None
             self.has_tap = True
         else:
             return False
@@ -116,7 +122,19 @@ class _Tally:
 
 def tells_of_failures(output: str) -> bool:
     """Whether the last summary of a test runner tells that tests failed."""
-    return _FAILED.search(_tally(output).summary) is not None
+    return _failures_in(_tally(output).summary) > 0
+
+
+def tests_failed(output: str) -> int | None:
+    """How many tests failed, or could not be run; None where the output does not tell how many were run."""
+    if tests_run(output) is None:
+        return None
+    tally = _tally(output)
+    return tally.listed_failures if tally.last is None else _failures_in(tally.summary)
+
+
+def _failures_in(summary: str) -> int:
+    return sum(int(number) for found in _FAILED.findall(summary) for number in found if number)
 
 
 def tests_run(output: str) -> int | None:

@@ -72,7 +72,12 @@ class Case:
     @cached_property
     def assertions(self) -> int:
         """How many lines check something; what says nothing (`assert True`) or is never reached does not count."""
-        return sum(1 for line in self._reached() if _ASSERTION.search(line) and _says_something(line))
+        return len(self.asserting)
+
+    @cached_property
+    def asserting(self) -> tuple[str, ...]:
+        """The lines that check something."""
+        return tuple(line for line in self._reached() if _ASSERTION.search(line) and _says_something(line))
 
     @cached_property
     def tokens(self) -> frozenset[str]:

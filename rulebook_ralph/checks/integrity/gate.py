@@ -41,5 +41,7 @@ class Gate:
     """Files whose lines may say what it starts."""
     sourced: set[str] = field(default_factory=set)
     """Globs of scripts that become part of it, so that one can end it."""
+    module_folders: set[str] = field(default_factory=set)
+    """Folders in which its programs look for modules, by the environment."""
     homes: set[str] = field(default_factory=set)
     """Folders in which it uses make, just or a package manager."""

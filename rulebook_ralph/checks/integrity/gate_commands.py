@@ -20,7 +20,9 @@ def read_gates(steps: Iterable[VerificationStep]) -> tuple[Gate, ...]:
 def read_gate(step: VerificationStep) -> Gate:
     """What a step runs."""
     gate = Gate(step.name, step.kind, within(".", step.working_dir))
-    CommandReader(gate).read(cleaned(step.command), gate.folder)
+    reader = CommandReader(gate)
+    reader.set_environment(step.env, gate.folder)
+    reader.read(cleaned(step.command), gate.folder)
     return gate
 
 

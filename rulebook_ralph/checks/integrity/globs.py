@@ -95,6 +95,6 @@ def _characters(text: str) -> str:
     negated = text.startswith(("!", "^"))
     text = text[1:] if negated else text
     safe = re.sub(r"([\\\[\]^&~|])", r"\\\1", text)
-    if re.search(r"(.)-(.)", safe) and any(a > b for a, b in re.findall(r"(.)-(.)", safe)):
+    if any(first > last for first, last in re.findall(r"(.)-(.)", text, re.DOTALL)):
         safe = safe.replace("-", r"\-")
     return f"[{'^/' if negated else ''}{safe}]" if safe else "(?!)"

@@ -18,7 +18,9 @@ _MAKEFILES = ("GNUmakefile", "makefile", "Makefile", "justfile", "Justfile", ".j
 _DEEPEST = 3
 _MOST_READ, _MOST_LINES = 100, 2000
 _LONGEST = 200_000
+_LINK = re.compile(r"[\w.-]*[/.][\w./-]{0,500}")
 _PYTHON_IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTILINE)
+_PYTHON_IMPORTS = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)|import[ \t]+([\w., \t]+))", re.MULTILINE)
 _OTHER_IMPORT = re.compile(
     r"(?:require|from|import|load|do|use|require_relative)\b[ \t(]*['\"](\.{0,2}/?[\w./-]+)['\"]"
 )
@@ -26,6 +28,15 @@ _LOADS_ANY = re.compile(
     r"importlib|__import__|runpy|\bglob\b|iterdir|listdir|scandir|walk|discover|readdir|require\((?!\s*['\"])|"
     r"import\((?!\s*['\"])|Dir\[|Dir\.glob|opendir"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class PythonScript:
+    """A script that a gate runs: its folder, and the top-level modules that it and its own ones import."""
+
+    gate: str
+    folder: str
+    imported: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -39,12 +50,19 @@ class Followed:
     texts: dict[str, str] = field(default_factory=dict)
     runners: dict[str, str] = field(default_factory=dict)
     """The texts of files that runners go by."""
+    links: set[str] = field(default_factory=set)
+    """What is started under the name of a symbolic link."""
     is_open: bool = False
 
     def mention(self, path: str) -> bool:
         """Whether a script that was read names a file, loads it as a module, or loads whatever is beside it."""
         texts = (*self.texts.items(), *self.runners.items())
         return any(_mentions(text, by, path) for by, text in texts if by != path)
+
+    def imports(self, path: str) -> bool:
+        """Whether a script that was read names a file, or a module by the file's name."""
+        stem = path.rpartition("/")[2].partition(".")[0]
+        return any(are_alike(by, path) and _has_word(text, stem, before=r"\w-") for by, text in self.texts.items())
 
     def runner_names(self, path: str) -> bool:
         """Whether a runner's own file has the path of a script, from its folder on."""
@@ -117,6 +135,10 @@ def _scripts(gate: Gate, texts: Mapping[str, str], found: Followed) -> Iterator[
         if text is None:
             found.is_open = True
             continue
+        if target := _link_target(path, text):
+            found.links.add(target)
+            yield Gate(gate.name, gate.kind, folder, followed={target: folder})
+            continue
         found.texts[path] = text[:_LONGEST]
         if is_shell(path, text):
             reached = read_script([text], gate, folder, path)
@@ -125,6 +147,22 @@ def _scripts(gate: Gate, texts: Mapping[str, str], found: Followed) -> Iterator[
             reached = Gate(gate.name, gate.kind, folder, followed=dict.fromkeys(_imports(text, path), folder))
         found.is_open |= reached.open
         yield reached
+
+
+def _link_target(path: str, text: str) -> str | None:
+    """What a symbolic link (its text is a path alone, without a line feed) leads to, where that can be a script."""
+    if not _LINK.fullmatch(text):
+        return None
+    target = posixpath.normpath(posixpath.join(posixpath.dirname(path), text))
+    return None if target.startswith(("..", "/")) else target
+
+
+def imported_modules(path: str, text: str) -> frozenset[str]:
+    """The top-level modules that a script of Python imports."""
+    if not path.endswith(".py"):
+        return frozenset()
+    named = (name for line in _PYTHON_IMPORTS.findall(text) for part in line for name in part.split(","))
+    return frozenset(name.strip().partition(" ")[0].partition(".")[0] for name in named) - {""}
 
 
 def _imports(text: str, path: str) -> Iterator[str]:

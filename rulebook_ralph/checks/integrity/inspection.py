@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rulebook_ralph.checks.integrity.collection_hooks import collection_files, collection_hooks
+from rulebook_ralph.checks.integrity.early_ends import early_ends
+from rulebook_ralph.checks.integrity.expected_results import expected_results
 from rulebook_ralph.checks.integrity.framework_patches import framework_patches
 from rulebook_ralph.checks.integrity.gate_changes import defining_files, gate_changes, stand_ins
 from rulebook_ralph.checks.integrity.gate_commands import read_gates
@@ -18,13 +20,19 @@ from rulebook_ralph.checks.integrity.lost_tests import (
     emptied_tests,
     hidden_tests,
 )
+from rulebook_ralph.checks.integrity.make_paths import make_paths
 from rulebook_ralph.checks.integrity.mentions import Mentions
+from rulebook_ralph.checks.integrity.node_patches import node_patches
 from rulebook_ralph.checks.integrity.objection import Objection
+from rulebook_ralph.checks.integrity.replaced_names import may_replace
+from rulebook_ralph.checks.integrity.replaced_subjects import replaced_subjects
+from rulebook_ralph.checks.integrity.second_modules import second_modules
 from rulebook_ralph.checks.integrity.shadowed_modules import shadowed_modules
-from rulebook_ralph.checks.integrity.shared_checks import emptied_checks, shared_files
+from rulebook_ralph.checks.integrity.shared_checks import emptied_checks, emptied_helpers, shared_files
 from rulebook_ralph.checks.integrity.skipped_tests import skipped_groups, skipped_tests
 from rulebook_ralph.checks.integrity.started_scripts import StartedScripts, changes_only_tests
 from rulebook_ralph.checks.integrity.suites import Pairing, Suite, is_test_file, pair, read_suites
+from rulebook_ralph.checks.integrity.weakened_tests import weakened_tests
 from rulebook_ralph.core.diff import FileDiff, Versions
 from rulebook_ralph.core.model import Task
 from rulebook_ralph.core.settings import VerificationStep
@@ -35,12 +43,14 @@ ReadVersions = Callable[[Sequence[FileDiff]], Mapping[str, Versions]]
 @dataclass(frozen=True)
 class Inspection:
     """The diff of an attempt and what it is held against. `red` are steps that were red on the base; `allow` the globs
-    of files that may be changed all the same. Files are read where something in them was changed that could count.
+    of files that may be changed all the same; `folders` tells which paths were folders at the base. Files are read
+    where something in them was changed that could count.
     """
 
     task: Task
     diff: tuple[FileDiff, ...]
     versions: ReadVersions
+    folders: Callable[[Sequence[str]], frozenset[str]]
     steps: tuple[VerificationStep, ...]
     red: frozenset[str]
     allow: tuple[str, ...]
@@ -73,6 +83,7 @@ class Inspection:
         wanted += [file for file in defining_files(self.diff) if file.kind != "A" or file.binary]
         wanted += [file for file in collection_files(self.diff) if file.kind in ("M", "R")]
         wanted += shared_files(self.diff)
+        wanted += [file for file in self.diff if file.kind in ("M", "R") and may_replace(file)]
         found = dict(self.versions(list({file.path: file for file in wanted}.values()))) if wanted else {}
         for file in self.diff:
             if file.kind == "A" and not file.binary and file.path not in found:
@@ -92,25 +103,32 @@ class Inspection:
         if self.suites:
             yield from deleted_tests(self.pairing, self.suites, self.removals, self.excuses)
             yield from emptied_tests(self.pairing, self.suites, self.excuses)
+            yield from weakened_tests(self.pairing, self.suites, self.diff, self.removals.explain, self.excuses)
             yield from hidden_tests(self.suites, self.excuses)
             yield from skipped_tests(self.pairing, self.excuses)
             yield from skipped_groups(self.diff, self.suites, self.excuses)
         yield from emptied_checks(self.diff, self._read, self.excuses)
+        yield from expected_results(self.diff, self.excuses)
         yield from deleted_other_tests(self.diff, self.removals, self.excuses)
 
     def of_gates(self) -> Iterator[Objection]:
         """Changes to what defines the gates."""
         gates = read_gates(self.steps)
+        started = StartedScripts(gates, self._at_base, self._texts_of, self._is_judged_as_tests)
         green = [gate for gate in gates if gate.name not in self.red]
         files = [file for file in defining_files(self.diff) if not self._excuses_change(file)]
         told = list(gate_changes(files, self._read, gates, green, self.diff)) if files else []
         yield from told
         paths = {objection.path for objection in told}
-        started = StartedScripts(gates, self._at_base, self._is_judged_as_tests)
         yield from (each for each in started.objections(self.diff, self._excuses_script) if each.path not in paths)
+        yield from make_paths(self.diff, started.reached(), self._at_base, self.folders, self.excuses)
+        yield from emptied_helpers(self.diff, self._texts_of, started.loads, self.excuses)
         yield from stand_ins(self.diff, green, self.excuses)
-        yield from shadowed_modules(self.diff, green, self.excuses)
-        yield from framework_patches(self.diff, self.excuses)
+        yield from shadowed_modules(self.diff, green, started.python_scripts, self.excuses)
+        yield from second_modules(self.diff, gates, self._at_base, self.excuses)
+        yield from framework_patches(self.diff, self._read, self.excuses)
+        yield from node_patches(self.diff, self.excuses)
+        yield from replaced_subjects(self.diff, self._read, self._at_base, self.excuses)
         yield from collection_hooks(self.diff, self._read, self.excuses)
         yield from go_test_main(self.diff, self._read, self.excuses)
 
@@ -122,6 +140,9 @@ class Inspection:
         found = self.versions(files) if files else {}
         texts = {file.old_path: found[file.path].before for file in files if file.path in found}
         return {path: text for path, text in texts.items() if path is not None and text is not None}
+
+    def _texts_of(self, file: FileDiff) -> Versions:
+        return self._read.get(file.path) or self.versions([file])[file.path]
 
     def _is_judged_as_tests(self, file: FileDiff) -> bool:
         """Whether what a file says is seen as tests, and nothing else of it was changed where it is a script."""
@@ -138,6 +159,10 @@ class Inspection:
     def _excuses_change(self, file: FileDiff) -> bool:
         """A renamed file is excused where its old name is; that a new one was made of it says nothing of the old."""
         return self.excuses(file.old_path or file.path)
+
+    def early_ends(self) -> Iterator[Objection]:
+        """Code that ends a process before what tests it is through."""
+        return (each for each in early_ends(self.diff, self._texts_of) if not self.excuses(each.path))
 
     def explained_losses(self) -> int | None:
         """How many tests fewer than at the base may be run, by what was deleted or merged and was not objected to.

@@ -55,6 +55,15 @@ FILES_OF_RUNNERS: dict[str, tuple[str, ...]] = {
     "docker-compose": ("docker-compose.yml", "compose.yaml"),
 }
 """Where runners find what they run, from the folder of the gate."""
+LOADING = {
+    **dict.fromkeys(("BASH_ENV", "ENV", "MAKEFILES", "PERL5DB"), "files"),
+    **dict.fromkeys(
+        ("NODE_OPTIONS", "RUBYOPT", "PERL5OPT", "PYTEST_ADDOPTS", "MAKEFLAGS", "LUA_INIT", "PYTHONSTARTUP"), "options"
+    ),
+    "PYTEST_PLUGINS": "modules",
+    **dict.fromkeys(("PYTHONPATH", "NODE_PATH", "RUBYLIB", "PERL5LIB"), "folders"),
+}
+"""Variables of the environment by which programs load files, and what stands in them."""
 PROFILERS = _words("runpy cProfile profile pdb trace timeit doctest coverage kernprof memory_profiler")
 """Modules of Python that run a script that they are given."""
 MANAGERS = frozenset(("npm", "pnpm", "yarn", "bun"))

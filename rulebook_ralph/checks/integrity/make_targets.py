@@ -11,6 +11,7 @@ _RULE = re.compile(r"^@?(?P<names>[^\s:=#@][^:=#]*)::?(?![:=])(?P<needs>.*)$")
 _VARIABLE = re.compile(
     r"^(?:(?:export|override|private|set|define)\s+)*(?P<name>[A-Za-z_][\w.-]*)\s*(?:[:?+!]{0,3}=.*)?$"
 )
+_INCLUDE = re.compile(r"\s*[-s]?include\s+(?P<files>[^#]*)")
 _ALIAS = re.compile(r"^alias\s+(?P<name>[\w-]+)\s*:=\s*(?P<target>[\w-]+)")
 _USED = re.compile(r"\$[({](\w[\w.-]*)|\{\{\s*(\w[\w-]*)")
 _ALWAYS = frozenset(("SHELL", ".SHELLFLAGS", "MAKEFLAGS", "PATH", "shell", "positional-arguments", "dotenv-load"))
@@ -35,6 +36,9 @@ class _File:
     variables: Mapping[str, str]
     others: str
     first: str
+    phony: frozenset[str]
+    """Targets that are run whatever files there are."""
+    included: tuple[str, ...]
 
 
 def changed_targets(before: str, after: str, wanted: frozenset[str]) -> Iterator[tuple[str, str]]:
@@ -46,6 +50,8 @@ def changed_targets(before: str, after: str, wanted: frozenset[str]) -> Iterator
     for name in sorted(reached):
         if old.rules.get(name, "") != new.rules.get(name, ""):
             yield f"the target `{name}` was {'changed' if name in new.rules else 'removed'}", f"{name}:"
+        elif name in old.phony and name not in new.phony:
+            yield f"the target `{name}` is no phony one any more", ".PHONY"
     text = "\n".join({line for name in reached for line in old.rules.get(name, "").split("\n")})
     for name in sorted(_variables(old, text)):
         if old.variables.get(name) != new.variables.get(name):
@@ -72,6 +78,36 @@ def recipes(text: str, wanted: frozenset[str]) -> Iterator[str]:
                 yield UNTOLD
                 return
             yield _with_values(line, values).lstrip("@-+ ")
+
+
+def done_by_files(text: str, wanted: frozenset[str]) -> set[str]:
+    """Targets that are reached and would not be run were there a file or folder of their name: those that are neither
+    phony nor make such a file themselves.
+    """
+    file = _read(text)
+    if any(UNTOLD in name or "`" in name for name in file.phony):
+        return set()
+    always = file.phony | {name for name, lines in file.rules.items() if not lines.strip(":\n ")}
+    return {
+        name
+        for name in _reached(file, wanted)
+        if name not in always and _is_deed(name, file.rules[name], always) and "%" not in name
+    }
+
+
+def _is_deed(name: str, lines: str, always: frozenset[str]) -> bool:
+    """Whether a target's commands are run for what they do, not for a file of its name."""
+    needs = {word for line in lines.split("\n") if line.startswith(":") for word in line[1:].split()}
+    commands = [line for line in lines.split("\n") if not line.startswith(":")]
+    makes = re.compile(
+        rf"\$@|\$[({{]@|(?:>|-o|\b(?:touch|mkdir|cp|mv|ln|install|tar)\b).{{0,300}}(?<![\w/.-]){re.escape(name)}(?![\w/.-])"
+    )
+    return bool(commands) and not needs & always and not any(map(makes.search, commands))
+
+
+def included_files(text: str) -> tuple[str, ...]:
+    """What a Makefile reads besides, as globs."""
+    return _read(text).included
 
 
 def _value(said: str) -> str:
@@ -134,6 +170,8 @@ def _read(text: str) -> _File:
     variables: dict[str, list[str]] = defaultdict(list)
     others = [text[_LONGEST:]] if len(text) > _LONGEST else []
     current: list[str] = []
+    phony: list[str] = []
+    included: list[str] = []
     first = ""
     for line in text[:_LONGEST].replace("\\\n", " ").split("\n"):
         if not line.strip() or line.lstrip().startswith("#"):
@@ -148,6 +186,7 @@ def _read(text: str) -> _File:
             rules[alias["name"]].append(f": {alias['target']}")
         elif (rule := _RULE.match(line)) and not re.match(r"[^:]*[:?+!]=", line):
             current = [name for name in rule["names"].split() if name != ".PHONY"][:50]
+            phony += [rule["needs"].split("#")[0]] if ".PHONY" in rule["names"] else []
             first = first or next((name for name in current if not name.startswith(".")), "")
             needs = f": {' '.join(rule['needs'].split('#')[0].split())}"
             for name in current:
@@ -156,7 +195,12 @@ def _read(text: str) -> _File:
             variables[variable["name"]].append(line.strip())
         else:
             others.append(" ".join(line.split()))
+            included += [found["files"]] if (found := _INCLUDE.match(line)) else []
     special = [name for name in rules if name.startswith(".") and name.isupper()]
     others += [f"{name}: {' '.join(rules.pop(name))}" for name in special]
     joined = {name: "\n".join(lines) for name, lines in rules.items()}
-    return _File(joined, {name: "\n".join(lines) for name, lines in variables.items()}, "\n".join(others), first)
+    said = {name: "\n".join(lines) for name, lines in variables.items()}
+    values = {name: _value(text) for name, text in said.items()}
+    names = frozenset(word for line in phony for word in _with_values(line, values).split())
+    files = tuple(word for line in included for word in _with_values(line, values).split() if UNTOLD not in word)
+    return _File(joined, said, "\n".join(others), first, names, files)

@@ -20,11 +20,38 @@ _FUNCTIONS: Mapping[str, Language] = {
     ),
 }
 _SURVIVING = 0.6
+_CHECKS = re.compile(r"_*(?:assert|expect|check|verify|ensure|must|should|fail|die|abort|require)", re.IGNORECASE)
+_FAILS = re.compile(r"\b(?:assert|raise|throw|sys\.exit|process\.exit|exit)\b|\bfail\w*\(")
 
 
 def shared_files(diff: Sequence[FileDiff]) -> list[FileDiff]:
     """Changed files beside tests in which functions of theirs may be."""
     return [file for file in diff if file.kind in ("M", "R") and file.removed and _language(file) is not None]
+
+
+def emptied_helpers(
+    diff: Sequence[FileDiff],
+    read: Callable[[FileDiff], Versions],
+    loads: Callable[[str], bool],
+    excused: Callable[[str], bool],
+) -> Iterator[Objection]:
+    """The same for files elsewhere that scripts of gates load: functions that are named for a check, and cannot fail
+    any more.
+    """
+    for file in diff:
+        language = _FUNCTIONS.get(file.path.rpartition(".")[2])
+        if file.kind != "M" or language is None or _language(file) is not None or excused(file.path):
+            continue
+        if not any(_FAILS.search(line.text) for line in file.removed) or not loads(file.path):
+            continue
+        texts = read(file)
+        after = {case.name: case for case in cases(texts.after or "", file.path, language)}
+        for case in cases(texts.before or "", file.path, language):
+            now = after.get(case.name)
+            if _CHECKS.match(case.name) and now and _FAILS.search(case.code) and not _FAILS.search(now.code):
+                yield Objection(
+                    file.path, now.line, f"`{case.name}`, by which a gate's script checks, cannot fail any more"
+                )
 
 
 def emptied_checks(

@@ -1,22 +1,25 @@
 """Scripts that were there, that gates start in whatever way, and that were changed. New scripts are free."""
 
+import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rulebook_ralph.checks.integrity.extraction import Case
 from rulebook_ralph.checks.integrity.gate import Gate
 from rulebook_ralph.checks.integrity.globs import Globs
-from rulebook_ralph.checks.integrity.indirect_scripts import Followed, ReadBase, follow
+from rulebook_ralph.checks.integrity.indirect_scripts import Followed, PythonScript, ReadBase, follow, imported_modules
 from rulebook_ralph.checks.integrity.objection import Objection
 from rulebook_ralph.checks.integrity.script_files import (
+    ending,
     is_for_checks,
     is_in_test_folder,
     is_of_program,
     is_script,
     may_be_run,
 )
+from rulebook_ralph.checks.integrity.sourced_scripts import functions_of, what_decides
 from rulebook_ralph.checks.integrity.suites import Suite
-from rulebook_ralph.core.diff import FileDiff, Line
+from rulebook_ralph.core.diff import FileDiff, Line, Versions
 
 _DONE = {"M": "changed", "D": "deleted", "R": "renamed"}
 _ENDS = re.compile(r"^\s*(?:exit|return)\b|[;&{]\s*(?:exit|return)\b")
@@ -27,12 +30,18 @@ _WILL_RUN = " beside it, which the gate will run too"
 class StartedScripts:
     """Holds changed files against what gates start. `is_judged` tells of a file that is judged as tests are.
 
-    `read_base` is asked only where a file was changed that could count.
+    `read_base` and `read` are asked only where a file was changed that could count.
     """
 
-    def __init__(self, gates: Sequence[Gate], read_base: ReadBase, is_judged: Callable[[FileDiff], bool]) -> None:
+    def __init__(
+        self,
+        gates: Sequence[Gate],
+        read_base: ReadBase,
+        read: Callable[[FileDiff], Versions],
+        is_judged: Callable[[FileDiff], bool],
+    ) -> None:
         self._gates = [(gate, _Starts(gate)) for gate in gates]
-        self._read_base, self._is_judged = read_base, is_judged
+        self._read_base, self._read, self._is_judged = read_base, read, is_judged
         self._followed: dict[int, tuple[Followed, list[_Starts], list[_Starts]]] = {}
         self._has_shebang: dict[str, bool] = {}
 
@@ -40,26 +49,58 @@ class StartedScripts:
         """One for each such file."""
         for file in diff:
             path = file.old_path
-            if file.kind in ("A", "R"):
-                yield from self._ending(file, excused)
-            if path is None or self._is_judged(file):
-                continue
-            how = self._how(path)
-            if how is not None and not excused(file):
+            how = None if path is None or self._is_judged(file) else self._how(path)
+            if how is None and file.kind != "D" and not file.binary and not excused(file):
+                yield from self._deciding(file)
+            if path is not None and how is not None and not excused(file):
                 line = (file.added or file.removed)[0].number if file.added or file.removed else None
                 advice = _ADVICE + (_WILL_RUN if any(starts.many(path) for _, starts in self._gates) else "")
                 yield Objection(path, line, f"{how}, and it was {_DONE[file.kind]}; {advice}")
 
-    def _ending(self, file: FileDiff, excused: Callable[[FileDiff], bool]) -> Iterator[Objection]:
-        """New scripts that a gate sources, and that would end it."""
-        for gate, starts in self._gates:
-            line = next((line for line in file.added if _ENDS.search(line.text)), None) if gate.sourced else None
-            if line is not None and starts.sources(file.path) and not excused(file):
-                what = (
-                    f"the gate '{gate.name}' sources this new script, which would end it: leave out `exit` and `return`"
-                )
-                yield Objection(file.path, line.number, what)
+    def reached(self) -> Iterator[Gate]:
+        """The gates, and what each starts through others."""
+        for at, (gate, _) in enumerate(self._gates):
+            yield gate
+            if gate.opaque:
+                followed = self._follow(at)[0]
+                yield from (*followed.recipes, *followed.scripts)
+
+    def loads(self, path: str) -> bool:
+        """Whether a script that a gate starts names a file, or loads it as a module."""
+        return any(gate.opaque and self._follow(at)[0].imports(path) for at, (gate, _) in enumerate(self._gates))
+
+    def python_scripts(self) -> Iterator[PythonScript]:
+        """The scripts of Python that gates run."""
+        for at, (gate, _) in enumerate(self._gates):
+            texts = self._follow(at)[0].texts if gate.opaque else {}
+            imported = frozenset(name for path, text in texts.items() for name in imported_modules(path, text))
+            folders = {posixpath.dirname(path) for path in texts if path.endswith(".py")}
+            yield from (PythonScript(gate.name, folder, imported) for folder in sorted(folders))
+
+    def _deciding(self, file: FileDiff) -> Iterator[Objection]:
+        """What a script would do to a gate that sources it."""
+        if is_script(file.path) is False:
+            return
+        for at, (gate, starts) in enumerate(self._gates):
+            if not gate.opaque or not (starts.sources(file.path) or self._sources_through_others(at, file.path)):
+                continue
+            texts = Versions(None, self._read(file).after) if file.kind in ("A", "R") else self._read(file)
+            is_new = "new " if texts.before is None else ""
+            found = next(what_decides(texts.before, texts.after), None) or self._replacing(at, texts)
+            if found is not None:
+                line, what = found
+                yield Objection(file.path, line, f"the gate '{gate.name}' sources this {is_new}script, and it {what}")
                 return
+
+    def _replacing(self, at: int, texts: Versions) -> tuple[int, str] | None:
+        """A function that is new in one script and that another has, which was there."""
+        added = functions_of(texts.after or "") - functions_of(texts.before or "")
+        known = {name for text in self._follow(at)[0].texts.values() for name in functions_of(text)} if added else set()
+        return next(((1, f"has a second `{name}`") for name in sorted(added & known)), None)
+
+    def _sources_through_others(self, at: int, path: str) -> bool:
+        _, recipes, scripts = self._follow(at)
+        return any(each.sources(path) for each in (*recipes, *scripts))
 
     def _how(self, path: str) -> str | None:
         """In what way a gate starts a script."""
@@ -68,8 +109,13 @@ class StartedScripts:
                 return f"the gate '{gate.name}' starts this script"
             if gate.loose and path in gate.lists and is_for_checks(path):
                 return f"the gate '{gate.name}' may go by the lines of this file"
+        if (linked := self._linked(path)) is not None:
+            return f"the gate '{linked}' starts this script by a link"
         if may_be_run(path) is False or not (is_script(path) or is_for_checks(path)):
             return None
+        return self._how_through_others(path)
+
+    def _how_through_others(self, path: str) -> str | None:
         for at, (gate, _) in enumerate(self._gates):
             if gate.opaque and self._starts_through_others(at, path) and self._may_be_run(path):
                 return f"the gate '{gate.name}' starts this script through others"
@@ -77,6 +123,14 @@ class StartedScripts:
             for at, (gate, _) in enumerate(self._gates):
                 if gate.opaque and self._follow(at)[0].is_open and self._may_be_run(path):
                     return f"the gate '{gate.name}' may start this script of the tests"
+        return None
+
+    def _linked(self, path: str) -> str | None:
+        """The gate that starts a script under the name of a symbolic link to it."""
+        for at, (gate, _) in enumerate(self._gates):
+            may_be = is_script(path) is not False or ending(path) in map(ending, gate.followed)
+            if gate.opaque and may_be and path in self._follow(at)[0].links:
+                return gate.name
         return None
 
     def _starts_through_others(self, at: int, path: str) -> bool:
