@@ -1,0 +1,177 @@
+"""What a reviewer is shown of a change: each file's changed lines with those around them, in parts that fit a question.
+
+Nothing is left out unsaid: what cannot be shown is named, and where hiding it would serve its author it is an issue.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rulebook_ralph.checks.change import Change
+from rulebook_ralph.checks.shown_files import (
+    LONGEST_LINE,
+    UNSHOWABLE,
+    WITHHELD,
+    Clean,
+    Names,
+    Section,
+    ShownLine,
+    claims_of,
+    file_lines,
+    heading_of,
+    is_telling,
+    quarantined,
+)
+from rulebook_ralph.core.diff import FileDiff
+from rulebook_ralph.core.problem import escaped
+from rulebook_ralph.core.review import ReviewIssue
+
+_AROUND = 10
+"""Unchanged lines that are shown before and after changed ones."""
+_GENERATED = re.compile(
+    r"(?:^|/)(?:package-lock\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-lock\.yaml|bun\.lock|Cargo\.lock|poetry\.lock"
+    r"|uv\.lock|pdm\.lock|Pipfile\.lock|composer\.lock|Gemfile\.lock|go\.sum|gradle\.lockfile|Podfile\.lock"
+    r"|[^/]+\.min\.(?:js|css)|[^/]+\.(?:js|css)\.map)$"
+)
+_GENERATED_AT_MOST = 4
+"""Of a file that a program writes so much of a question's room may be filled: one fourth."""
+_MOST_CLAIMED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What there is to review. The sections are not `quieted` yet, which takes long: of many it is known what was said.
+    `not_reviewed` names what cannot be shown; `issues` are those that Ralph sees itself.
+    """
+
+    sections: tuple[Section, ...]
+    claims: tuple[str, ...]
+    not_reviewed: tuple[str, ...]
+    issues: tuple[ReviewIssue, ...]
+
+
+def gather(change: Change, *, clean: Clean, budget: int) -> Material:
+    """What can be shown of the change; `budget` is a question's room in tokens."""
+    names = Names(clean)
+    sections: list[Section] = []
+    not_reviewed: list[str] = []
+    issues: list[ReviewIssue] = []
+    texts = change.versions([file for file in change.files if file.kind in "MR" and not file.binary])
+    for file in change.files:
+        known = texts.get(file.path)
+        lines = file_lines(file, known.after if known else None, clean, visible=_whole)
+        heading = ShownLine("=", 0, heading_of(file, names), citable=is_telling(file))
+        section = Section(names.of(file.path), file.path, (heading, *_wrapped(_near(lines))))
+        if why := _left_out(file, lines, section.tokens, budget):
+            not_reviewed.append(f"{section.name}: {why}")
+            section = replace(section, lines=(replace(heading, text=f"{heading.text}, not shown: {why}"),))
+            issues += [_unreadable(file.path, why)] if _may_hide(file, lines) else []
+        sections.append(section)
+    messages = [message for message in change.commit_messages if message.strip()][:_MOST_CLAIMED]
+    claims = ("claims of the author:", *claims_of("", messages, clean, [])) if messages else ()
+    return Material(tuple(sections), claims, tuple(not_reviewed), tuple(issues))
+
+
+def quieted(section: Section) -> tuple[Section, tuple[ReviewIssue, ...]]:
+    """The section as a reviewer may be shown it, without lines that address it; and that those must go."""
+    shown = quarantined(section, [])
+    return shown, tuple(_withheld(shown))
+
+
+def pieces(section: Section, budget: int) -> Iterator[Section]:
+    """The section in pieces of at most `budget` tokens, each under what is said of the file."""
+    heading, *lines = section.lines
+    piece: list[ShownLine] = [heading]
+    room = budget - replace(section, lines=(heading,)).tokens
+    for line in lines:
+        size = replace(section, lines=(line,)).tokens + 1
+        if size > room and len(piece) > 1:
+            yield replace(section, lines=tuple(piece))
+            piece, room = [heading], budget - replace(section, lines=(heading,)).tokens
+        piece.append(line)
+        room -= size
+    yield replace(section, lines=tuple(piece))
+
+
+def digest(section: Section) -> str:
+    """By which it is recognised that the same was shown of a file before."""
+    shown = "\n".join((section.path, section.name, *map(str, section.lines)))
+    return hashlib.sha256(shown.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _whole(text: str) -> str:
+    """The line with nothing left out: what cannot be seen, and may turn code into other code, is written out."""
+    return escaped(text.expandtabs(4), len(text) * 4)
+
+
+def _near(lines: Sequence[ShownLine]) -> Iterator[ShownLine]:
+    """The changed lines and some around them; what is left out leaves a mark."""
+    changed = [place for place, line in enumerate(lines) if line.sign in "+-="]
+    kept = {near for place in changed for near in range(place - _AROUND, place + _AROUND + 1)}
+    left_out = False
+    for place, line in enumerate(lines):
+        if place in kept:
+            yield line
+        elif not left_out:
+            yield ShownLine(" ", -1, "", citable=False)
+        left_out = place not in kept
+
+
+def _wrapped(lines: Iterable[ShownLine]) -> Iterator[ShownLine]:
+    """A long line goes on under the same number, so that its end is seen as well."""
+    for line in lines:
+        for start in range(0, max(len(line.text), 1), LONGEST_LINE):
+            yield (
+                line if len(line.text) <= LONGEST_LINE else replace(line, text=line.text[start : start + LONGEST_LINE])
+            )
+
+
+def _left_out(file: FileDiff, lines: Sequence[ShownLine], tokens: int, budget: int) -> str:
+    """Why a file is not shown, or empty."""
+    if file.cut:
+        return "too large"
+    if file.binary:
+        return "a binary file"
+    if lines is UNSHOWABLE:
+        return "a secret over several lines"
+    if _GENERATED.search(file.path) and tokens > budget // _GENERATED_AT_MOST:
+        return f"written by a program, {tokens:,} tokens"
+    return ""
+
+
+def _may_hide(file: FileDiff, lines: Sequence[ShownLine]) -> bool:
+    """Whether an author could have made it so in order that nobody looks."""
+    return lines is UNSHOWABLE or (file.cut and not _GENERATED.search(file.path))
+
+
+def _unreadable(path: str, why: str) -> ReviewIssue:
+    return ReviewIssue(
+        file=path,
+        lines=(0, 0),
+        type="other",
+        severity="high",
+        description=f"Nobody can review this file: {why}.",
+        suggestion="Split it, leave it out of the repository, or take the secret out.",
+        agent_prompt=f"Make {path} a file that can be reviewed, or take it out of the change: {why}.",
+    )
+
+
+def _withheld(section: Section) -> list[ReviewIssue]:
+    """Added lines that were not shown for what they say: unseen, they could do anything."""
+    numbers = [line.number for line in section.lines if line.sign == "+" and line.text == WITHHELD]
+    if not numbers:
+        return []
+    named = ", ".join(map(str, dict.fromkeys(numbers)))
+    return [
+        ReviewIssue(
+            file=section.path,
+            lines=(min(numbers), max(numbers)),
+            type="other",
+            severity="high",
+            description=f"Lines that read as if they addressed the reviewer were not shown to it: {named}.",
+            suggestion="Say the same in other words, or leave it out.",
+            agent_prompt=f"In {section.path}, reword or remove these lines, which read as if they spoke to whoever "
+            f"reviews or judges the work: {named}.",
+        )
+    ]
