@@ -1,0 +1,155 @@
+"""`ralph plan`: what a person wants, in prose, becomes tasks, which they see before they are added."""
+
+import secrets
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+
+from rulebook_ralph.agents.agent_model import AgentModel
+from rulebook_ralph.app import App
+from rulebook_ralph.commands import plan_views
+from rulebook_ralph.commands.interrupting import interruptible
+from rulebook_ralph.commands.person_only import refuse_inside
+from rulebook_ralph.commands.plan_wish import text_of
+from rulebook_ralph.commands.projects import open_project
+from rulebook_ralph.commands.task_delivery import deliver
+from rulebook_ralph.commands.trusting import require_agreed
+from rulebook_ralph.console import Console
+from rulebook_ralph.core.identifiers import problem_with_id
+from rulebook_ralph.core.model import Prd
+from rulebook_ralph.core.plan import MOST_QUESTIONS, AddAll, Plan
+from rulebook_ralph.core.settings import AskedModel, Judge
+from rulebook_ralph.core.spending import Ledger
+from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.loop import plan_material, planning
+from rulebook_ralph.loop.crew import Crew
+from rulebook_ralph.loop.planning import NoPlanError, Planning
+from rulebook_ralph.loop.project import Project
+from rulebook_ralph.loop.token_budget import BYTES_PER_TOKEN
+from rulebook_ralph.sources import rulebook
+from rulebook_ralph.state import store
+
+
+@click.command()
+@click.argument("wanted", metavar="TEXT|FILE")
+@click.option("--planner", metavar="ID", default="", help="Who plans (default: defaults.planner).")
+@click.option("--model", metavar="NAME", default="", help="With which model.")
+@click.option("--yes", "-y", is_flag=True, help="Add the tasks without asking: you agree to their commands unseen.")
+@click.option("--json", is_flag=True, help="Print the plan as one JSON object; asks nothing.")
+@click.pass_obj
+def command(app: App, *, wanted: str, planner: str, model: str, yes: bool, json: bool) -> int:
+    """Have a model turn what you want into tasks: TEXT, a FILE of Markdown, or - for standard input.
+
+    The tasks come with outcome, acceptance criteria, dependencies and commands that verify them. They are shown, and
+    added once you agree, all or none, also while a run goes on. Their commands come from a model and will be run as
+    those that you write yourself: read them. On a terminal the planner may ask you up to three questions.
+
+    The planner sees names and some contents of your files; it works in an empty folder and can change nothing. It is
+    one of tools.planners, an agent (--planner claude) or the Anthropic API (--planner anthropic).
+    """
+    project = open_project(app, overrides={})
+    refuse_inside(app, project.repository.lock_file, "no plan may be made")
+    prd = _task_list(project)
+    who = planning.planner(project.config, named=planner, model=model)
+    share = int(project.config.limits.prompt_tokens * plan_material.WANTED_SHARE)
+    text = text_of(app, wanted, most=share * BYTES_PER_TOKEN)
+    crew = Crew(project.config, project.environment)
+    clean = crew.redactor().clean
+    material = plan_material.gather(project, prd, text, clean)
+    wish = Planning(project.config, prd, text, material, secrets.token_hex(8), clean)
+    with app.console(json=json) as console:
+        ledger = Ledger()
+        try:
+            plan = _Session(app, console, project, crew, who, wish, ledger).plan(asks=not json and _has_person(app))
+        finally:
+            usage, cost = ledger.take()
+            if usage.total or cost is not None:
+                console.line(f"planned with {plan_views.spent(usage, cost)}")
+        if plan is None:
+            return ExitCode.INTERRUPTED
+        for line in plan_views.lines_of(plan, prd):
+            console.line(line)
+        added = _agreed(app, yes=yes, json=json)
+        console.line(deliver(app, AddAll(tasks=plan.tasks)) if added else "nothing was added")
+        if json:
+            console.json({"success": True, "added": added, "tasks": plan.tasks, "costUsd": cost, "tokens": usage.total})
+    return ExitCode.OK
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """The talk with a planner; `ledger` has what it took."""
+
+    app: App
+    console: Console
+    project: Project
+    crew: Crew
+    who: AskedModel
+    wish: Planning
+    ledger: Ledger
+
+    def plan(self, *, asks: bool) -> Plan | None:
+        """The plan, after the questions that it needs; None where a person interrupted it. Raises NoPlanError."""
+        answers: list[tuple[str, str]] = []
+        left = MOST_QUESTIONS if asks else 0
+        while True:
+            plan = self._asked(answers, left)
+            if plan is None or plan.tasks:
+                return plan
+            left -= len(plan.questions)
+            for question in plan.questions:
+                self.console.line(question)
+                given = click.prompt("Your answer (empty: decide yourself)", default="", show_default=False)
+                answers.append((question, given.strip() or "decide yourself"))
+
+    def _asked(self, answers: Sequence[tuple[str, str]], left: int) -> Plan | None:
+        judge = Judge(executor=self.who.executor, model=self.who.model, timeout=self.who.timeout)
+        with interruptible() as cancelled:
+            model = self.crew.judging_model(cancelled, spend=self.ledger.spend, judge=judge)
+            if model.ask is None:
+                raise NoPlanError(f"there is nobody to plan: {model.missing}; or name another: --planner ID")
+            if isinstance(model.ask, AgentModel):
+                require_agreed(self.app, self.project)
+            self.console.line(f"asking {_name(self.who, model.name)} for a plan …")
+            try:
+                return self.wish.plan(model.ask, answers, questions_left=left)
+            except NoPlanError as error:
+                if cancelled.is_set():
+                    return None
+                for fault in error.faults:
+                    self.console.error(planning.told(fault))
+                raise
+
+
+def _name(who: AskedModel, model: str) -> str:
+    """Who plans, for people; a planner of the configuration with its model."""
+    name = who.name or who.id
+    return f"{name} ({model})" if name not in ("", model) else model
+
+
+def _task_list(project: Project) -> Prd:
+    """Raises RalphError with the command that makes one."""
+    if not project.folder.prd.exists() and rulebook.find(project.root) is None:
+        folder, name = project.folder.path.name, project.root.name
+        name = "project" if problem_with_id(name) else name
+        empty = f'{{"version": 1, "project": "{name}", "tasks": []}}'
+        raise RalphError(
+            "there is no task list yet; make an empty one, and have the gates found, with: "
+            f"mkdir -p {folder} && echo '{empty}' > {folder}/prd.json && ralph init"
+        )
+    return store.read_prd(project.folder)
+
+
+def _has_person(app: App) -> bool:
+    return app.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty()
+
+
+def _agreed(app: App, *, yes: bool, json: bool) -> bool:
+    """Asks where there is somebody to ask. Raises RalphError where there is nobody; with `json` it only looks."""
+    if yes or json:
+        return yes
+    if not _has_person(app):
+        raise RalphError("nothing was added, as nobody can be asked; --yes adds a plan without asking")
+    return click.confirm("Add these tasks?")

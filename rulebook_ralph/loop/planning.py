@@ -1,0 +1,128 @@
+"""Having a model plan: which one, what it is asked, and its answer held against the project before anyone sees it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from rulebook_ralph import resources
+from rulebook_ralph.agents import registry
+from rulebook_ralph.agents.models import ANTHROPIC
+from rulebook_ralph.checks.plan_answer import UnusablePlanError, read_plan
+from rulebook_ralph.core.model import Prd
+from rulebook_ralph.core.plan import MOST_TASKS, Plan, extended, unfit
+from rulebook_ralph.core.problem import Fault, json_path
+from rulebook_ralph.core.question import Ask, ModelError, Question
+from rulebook_ralph.core.settings import AskedModel, Config
+from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.loop.plan_material import Material
+from rulebook_ralph.loop.template_sandbox import rendered
+from rulebook_ralph.loop.templates import Templates
+
+DATA_BEGINS = "# The data"
+
+_TEMPLATE = "plan.md.j2"
+_ATTEMPTS = 2
+_MOST_TOLD = 30
+_LONGEST_REFUSED = 60_000
+"""Characters of a refused answer that are shown to the one who gave it."""
+
+
+class NoPlanError(RalphError):
+    """No plan came: the model could not be asked, or what it answers cannot be used (`faults`, with their places)."""
+
+    def __init__(self, message: str, *faults: Fault) -> None:
+        super().__init__(message, exit_code=ExitCode.AGENT)
+        self.faults = faults
+
+
+def planner(config: Config, *, named: str = "", model: str = "") -> AskedModel:
+    """Who plans: `named`, else `defaults.planner`, else the first of `tools.planners`, else whoever is there.
+
+    An agent plans with the model it has. `model` goes before all. Raises RalphError for a name of neither.
+    """
+    name = named or config.defaults.planner
+    found = next((each for each in config.tools.planners if each.id == name or not name), None)
+    if found is None and name in ("", ANTHROPIC):
+        found = AskedModel(id=ANTHROPIC if name else "", executor=name)
+    elif found is None:
+        agents = {*registry.known_types(), *(each.id for each in config.tools.executors)}
+        if name not in agents:
+            planners = ", ".join(each.id for each in config.tools.planners) or "none is configured"
+            raise RalphError(
+                f"there is no planner '{name}' (tools.planners: {planners}); it may also be {ANTHROPIC} or an agent"
+            )
+        found = AskedModel(id=name, executor=name, model="")
+    return replace(found, model=model) if model else found
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """One wish. `nonce` is a word that nobody could foresee; `clean` takes secrets out of a text."""
+
+    config: Config
+    prd: Prd
+    wanted: str
+    material: Material
+    nonce: str
+    clean: Callable[[str], str]
+
+    def plan(self, ask: Ask, answers: Sequence[tuple[str, str]], *, questions_left: int) -> Plan:
+        """Tasks that can be added as they are, or questions. `answers` are a person's to earlier questions.
+
+        An answer that is refused is asked for again, once. Raises NoPlanError.
+        """
+        refused, faults = "", tuple[Fault, ...]()
+        for _ in range(_ATTEMPTS):
+            try:
+                refused = ask(self._question(answers, questions_left, refused, faults))
+                return self._accepted(read_plan(refused, questions_left=questions_left))
+            except ModelError as error:
+                raise NoPlanError(f"the planner gave no answer: {error}") from error
+            except UnusablePlanError as error:
+                faults = error.faults
+        raise NoPlanError("the planner's answer cannot be used, and nothing was added", *faults)
+
+    @property
+    def _has_gates(self) -> bool:
+        verification = self.config.verification
+        return verification.enabled and any(step.required for step in verification.steps)
+
+    def _accepted(self, plan: Plan) -> Plan:
+        """Raises UnusablePlanError."""
+        faults = list(unfit(plan, stages=self.config.stages, has_gates=self._has_gates, clean=self.clean))
+        extended(self.prd, plan.tasks, faults)
+        if faults:
+            raise UnusablePlanError(*dict.fromkeys(faults))
+        return plan
+
+    def _question(
+        self, answers: Sequence[tuple[str, str]], questions_left: int, refused: str, faults: Sequence[Fault]
+    ) -> Question:
+        material, clean = self.material, self.clean
+        values = {
+            "nonce": self.nonce,
+            "most_tasks": MOST_TASKS,
+            "has_gates": self._has_gates,
+            "stages": self.config.stages,
+            "questions_left": questions_left,
+            "faults": [clean(told(fault)) for fault in faults[:_MOST_TOLD]],
+            "data_begins": DATA_BEGINS,
+            "wanted": clean(self.wanted),
+            "answers": [(clean(question), clean(answer)) for question, answer in answers],
+            "facts": material.facts,
+            "rules": material.rules,
+            "gates": material.gates,
+            "tasks": material.tasks,
+            "listing": material.listing,
+            "files": material.files,
+            "refused": clean(refused[:_LONGEST_REFUSED]),
+        }
+        template = Templates(((_TEMPLATE, resources.template_text(f"prompts/{_TEMPLATE}")),))
+        instructions, _, data = rendered(template, _TEMPLATE, values).partition(f"\n{DATA_BEGINS}\n")
+        return Question(instructions, data, resources.schema("plan"))
+
+
+def told(fault: Fault) -> str:
+    """A fault of an answer in one line, its place first."""
+    return f"{json_path(fault.path)}: {fault.message}"
