@@ -1,0 +1,107 @@
+"""`ralph templates`: what prompts are made of, and how to have them otherwise."""
+
+import difflib
+
+import click
+
+from rulebook_ralph.app import App
+from rulebook_ralph.commands.person_only import refuse_inside
+from rulebook_ralph.commands.projects import open_root
+from rulebook_ralph.commands.state_folders import state_folder
+from rulebook_ralph.commands.task_delivery import deliver
+from rulebook_ralph.core.problem import escaped
+from rulebook_ralph.core.taking import Put, digest
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.loop import templates
+from rulebook_ralph.loop.templates import BUILT_IN, PURPOSES, SUFFIX, VARIABLES, Templates
+from rulebook_ralph.state import editable, store
+
+
+@click.group()
+def command() -> None:
+    """The templates that prompts are made of (Jinja). Yours in .rulebook-ralph/templates/ take the place of the
+    built-in ones of the same name, and may extend or include these as builtin/NAME.
+
+    An edit counts from the next prompt on. `ralph validate` says what is wrong, with file and line.
+    """
+
+
+@command.command("list", short_help="The templates, and what stands in which variable")
+@click.option("--json", is_flag=True, help="Print one JSON object.")
+@click.pass_obj
+def list_command(app: App, /, *, json: bool) -> int:
+    """List the templates, built in or overridden, what each is for, and the variables that all of them can use."""
+    own = _own(app).names
+    rows = [(name, "overridden" if name in own else "built in", what) for name, what in PURPOSES.items()]
+    rows += [(name, "your own", "included by others") for name in sorted(own - PURPOSES.keys())]
+    with app.console(json=json) as console:
+        if json:
+            listed = [
+                {"name": name, "builtIn": name in PURPOSES, "overridden": name in own, "purpose": what}
+                for name, _, what in rows
+            ]
+            console.json({"templates": listed, "variables": dict(VARIABLES)})
+        else:
+            console.table(("template", "which", "what it is for"), rows)
+            console.line("")
+            console.table(("variable", "what stands in it"), VARIABLES.items())
+            console.line("")
+            console.line("to change one: ralph templates copy NAME")
+    return 0
+
+
+@command.command("show", short_help="The text of one, as it holds here")
+@click.argument("name")
+@click.option("--built-in", "built_in", is_flag=True, help="The built-in one, also where yours takes its place.")
+@click.pass_obj
+def show_command(app: App, /, *, name: str, built_in: bool) -> int:
+    """Print the template NAME, as `coder` or `coder.md.j2`: yours where there is one, else the built-in one."""
+    own = _own(app)
+    known = _known(name, own)
+    found = own.found(f"{BUILT_IN}{known}" if built_in else known)
+    if found is None:
+        raise RalphError(f"{known} is your own; there is no built-in one of that name")
+    with app.console() as console:
+        console.verbatim(found[0])
+    return 0
+
+
+@command.command("copy", short_help="Put a built-in one into your folder, to be edited")
+@click.argument("name")
+@click.option("--force", is_flag=True, help="Replace yours, if there is one.")
+@click.pass_obj
+def copy_command(app: App, /, *, name: str, force: bool) -> int:
+    """Write the built-in template NAME to .rulebook-ralph/templates/, where it holds from the next prompt on."""
+    known = _known(name, Templates())
+    folder = state_folder(app)
+    refuse_inside(app, open_root(app)[1].lock_file, "the templates may not be changed")
+    before = editable.current(folder, f"{folder.templates.name}/{known}")
+    if before is not None and not force:
+        raise RalphError(
+            f"{templates.shown(known)} is there already; to replace it: ralph templates copy {known} --force"
+        )
+    content = templates.built_in(known).encode("utf-8")
+    put = Put(name=f"{folder.templates.name}/{known}", base=digest(before), content=content)
+    deliver(app, put)
+    with app.console() as console:
+        console.line(f"{templates.shown(known)}: edit it; to see the prompt that comes of it: ralph run --dry-run")
+    return 0
+
+
+def _own(app: App) -> Templates:
+    """The project's own templates; none outside of any. Raises RalphError where the folder cannot be read."""
+    root = store.find_root(app.cwd)
+    if root is None:
+        return Templates()
+    return templates.read(store.StateFolder(root).templates)[0]
+
+
+def _known(name: str, own: Templates) -> str:
+    """The name of a template that there is, given with or without its ending. Raises RalphError."""
+    whole = name if "." in name else f"{name}{SUFFIX}"
+    known = [*PURPOSES, *sorted(own.names)]
+    if whole in known:
+        return whole
+    near = difflib.get_close_matches(whole, known, n=1)
+    told = f"did you mean {near[0]}?" if near else "see: ralph templates list"
+    raise RalphError(f"there is no template '{escaped(name)}'; {told}")

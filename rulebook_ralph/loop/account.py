@@ -1,0 +1,163 @@
+"""What was done in a project so far, as values: the tasks with their attempts, the gates, the reviews, the learnings.
+
+Made of the state folder alone, so that it can be had at any time, also while a run goes on.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rulebook_ralph.core.evidence import CheckResult, Iteration
+from rulebook_ralph.core.model import Prd, Task
+from rulebook_ralph.core.review import Review
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.state import history, progress, store
+from rulebook_ralph.state.store import StateFolder
+from rulebook_ralph.workspace.commits import snapshot_reference
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAccount:
+    """A task and its iterations that are kept, oldest first. `commit` is empty where it is not known any more."""
+
+    task: Task
+    records: tuple[Iteration, ...]
+
+    @property
+    def commit(self) -> str:
+        landed = (record.commit for record in reversed(self.records) if record.tasks_completed and record.commit)
+        return next(landed, "") if self.task.status == "completed" else ""
+
+    @property
+    def review(self) -> Review | None:
+        """The last one of its work."""
+        return next((record.review for record in reversed(self.records) if record.review is not None), None)
+
+    @property
+    def duration_ms(self) -> int:
+        return sum(record.duration_ms for record in self.records)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Of the whole project. `gates` are the last results, of iteration `gates_of`; `unreadable` says of iteration files
+    why they are left out.
+    """
+
+    prd: Prd
+    tasks: tuple[TaskAccount, ...]
+    gates: tuple[CheckResult, ...]
+    gates_of: int
+    learnings: tuple[str, ...]
+    unreadable: tuple[str, ...]
+
+    @property
+    def duration_ms(self) -> int:
+        return sum(each.duration_ms for each in self.tasks)
+
+    def of(self, status: str) -> tuple[TaskAccount, ...]:
+        """The tasks of that status, in the order of the list."""
+        return tuple(each for each in self.tasks if each.task.status == status)
+
+
+def read(folder: StateFolder) -> Account:
+    """The account of a project. Raises RalphError where its task list cannot be read; nothing is written."""
+    prd = store.read_prd(folder)
+    records: list[Iteration] = []
+    unreadable: list[str] = []
+    for number in history.numbers(folder):
+        try:
+            records.append(history.read(folder, number))
+        except RalphError as error:
+            unreadable.append(str(error))
+    by_task: dict[str, list[Iteration]] = {}
+    for record in records:
+        by_task.setdefault(record.task_id, []).append(record)
+    gated = next((record for record in reversed(records) if _gates(record)), None)
+    return Account(
+        prd=prd,
+        tasks=tuple(TaskAccount(task, tuple(by_task.get(task.id, ()))) for task in prd.tasks),
+        gates=_gates(gated) if gated else (),
+        gates_of=gated.iteration_number if gated else 0,
+        learnings=_learnings(records),
+        unreadable=tuple(unreadable),
+    )
+
+
+def snapshot(account: Account, record: Iteration) -> str:
+    """The ref under which an attempt's work is kept; empty without one."""
+    number = record.iteration_number
+    return snapshot_reference(account.prd.project, record.task_id, number) if record.snapshot else ""
+
+
+def as_json(account: Account) -> dict[str, object]:
+    """The account as one object."""
+    prd = account.prd
+    return {
+        "project": prd.project,
+        "branch": prd.work_branch,
+        "completedCount": len(account.of("completed")),
+        "blockedCount": len(account.of("blocked")),
+        "totalTasks": len(account.tasks),
+        "iterations": prd.totals.iterations,
+        "costUsd": prd.totals.cost_usd,
+        "tokens": prd.totals.tokens,
+        "durationMs": account.duration_ms,
+        "tasks": [_task_as_json(each) for each in account.tasks],
+        "gates": {"iterationNumber": account.gates_of or None, "results": account.gates},
+        "learnings": account.learnings,
+        "unreadable": account.unreadable,
+    }
+
+
+def story_as_json(account: Account, told: TaskAccount) -> dict[str, object]:
+    """One task with each of its attempts."""
+    attempts = [
+        {
+            "iterationNumber": record.iteration_number,
+            "stage": record.stage,
+            "attempt": record.attempt,
+            "agent": record.agent,
+            "status": record.completion_status or record.phase,
+            "verdict": record.verdict.reason if record.verdict else None,
+            "feedback": record.feedback or None,
+            "gates": _gates(record),
+            "review": record.review,
+            "filesChanged": record.files_changed,
+            "snapshot": snapshot(account, record) or None,
+            "commit": record.commit if record.tasks_completed else None,
+            "costUsd": record.spent_usd,
+            "tokens": record.spent_tokens,
+            "durationMs": record.duration_ms,
+        }
+        for record in told.records
+    ]
+    return {**_task_as_json(told), "attempts": attempts}
+
+
+def _task_as_json(told: TaskAccount) -> Mapping[str, Any]:
+    task = told.task
+    return {
+        "id": task.id,
+        "title": task.title,
+        "status": task.status,
+        "commit": told.commit or None,
+        "attemptsByStage": task.attempts,
+        "blockedReason": task.blocked_reason,
+        "summary": task.summary or None,
+        "completionSummary": task.completion_summary,
+        "review": told.review,
+        "costUsd": task.cost_usd,
+        "tokens": task.tokens,
+        "durationMs": told.duration_ms,
+    }
+
+
+def _gates(record: Iteration) -> tuple[CheckResult, ...]:
+    return tuple(check for check in record.checks if check.method == "gate")
+
+
+def _learnings(records: Iterable[Iteration]) -> tuple[str, ...]:
+    """Each once, the oldest first."""
+    told = [learning for record in records if record.parsed for learning in record.parsed.learnings]
+    return tuple(progress.unheard("", told))
