@@ -16,26 +16,15 @@ from rulebook_ralph.core.identifiers import problem_with_id
 from rulebook_ralph.core.model import PRD_VERSION, Prd, Task
 from rulebook_ralph.core.prd_rules import problems_of
 from rulebook_ralph.core.problem import Fault, JsonPath, Problem, escaped, json_path
-from rulebook_ralph.errors import RalphError
 from rulebook_ralph.plain_yaml import Document, NotReadableError, read_yaml
 from rulebook_ralph.sources.completion_task import TaskReading, read_task
-from rulebook_ralph.sources.source import SourceProblem, SourceReading
+from rulebook_ralph.sources.source import RefusedTasksError, SourceProblem, SourceReading, shown_path
 from rulebook_ralph.sources.text_file import UnreadableError, read_text
 
 name = "completion_yaml"
 
-SUFFIXES = (".yaml", ".yml")
 LONGEST_TEXT = 1024 * 1024
 MOST_VALUES = 100_000
-
-
-class RefusedTasksError(RalphError):
-    """Files of tasks that cannot be taken. The message is the first of `problems` and says how many more there are."""
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        super().__init__(f"{problems[0]}{more}")
-        self.problems = tuple(problems)
 
 
 @dataclass(slots=True)
@@ -83,8 +72,7 @@ def read_all(paths: Sequence[Path], *, root: Path, known_ids: Collection[str] = 
 
 def _read_file(path: Path, root: Path) -> _File:
     whole = path.resolve()
-    shown = whole.relative_to(root).as_posix() if whole.is_relative_to(root) else str(path)
-    file = _File(whole, escaped(shown, 200))
+    file = _File(whole, shown_path(path, root))
     try:
         text = read_text(whole, within=whole.parent)
         file.document = read_yaml(text, longest=LONGEST_TEXT, most_values=MOST_VALUES)

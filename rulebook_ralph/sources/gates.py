@@ -11,8 +11,8 @@ from typing import get_args
 
 import msgspec
 
-from rulebook_ralph.core.settings import StepKind, VerificationStep
-from rulebook_ralph.sources import gates_make, gates_native, gates_node, gates_python
+from rulebook_ralph.core.settings import StepKind, VerificationStep, Workspace
+from rulebook_ralph.sources import gates_make, gates_native, gates_node, gates_python, gates_workspace
 from rulebook_ralph.sources.gates_found import Found
 from rulebook_ralph.sources.source import SourceProblem
 
@@ -30,9 +30,12 @@ _TARGETS: tuple[tuple[str, Callable[[Path], Found]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """Steps in the order test, lint, typecheck, build; names are unique. Problems are about manifests."""
+    """Steps in the order test, lint, typecheck, build; names are unique. Problems are about manifests. `workspace` is
+    what they may need that git does not hold, if it does not.
+    """
 
     steps: tuple[VerificationStep, ...] = ()
+    workspace: Workspace = Workspace()  # noqa: RUF009 - a frozen value
     problems: tuple[SourceProblem, ...] = ()
 
 
@@ -51,7 +54,7 @@ def discover(root: Path) -> Discovery:
         found += [(label, step) for step in one.steps if step.kind not in kinds]
     order = get_args(StepKind)
     found.sort(key=lambda entry: order.index(entry[1].kind))
-    return Discovery(tuple(_named(found)), tuple(problems))
+    return Discovery(tuple(_named(found)), gates_workspace.discover(root), tuple(problems))
 
 
 def _named(found: list[tuple[str, VerificationStep]]) -> list[VerificationStep]:

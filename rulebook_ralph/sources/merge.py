@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from rulebook_ralph.core.model import Prd, Task
-from rulebook_ralph.sources.completion_yaml import SUFFIXES
+from rulebook_ralph.sources.source import SUFFIXES
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,16 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """`prd` is the very one given if nothing was added. `problems` are lines about tasks not taken over."""
+    """`prd` is the very one given if nothing was added. `problems` are lines about tasks not taken over, `ticked` the
+    tasks still to be completed whose source says that they are done.
+    """
 
     prd: Prd
     added: tuple[str, ...] = ()
     vanished: tuple[str, ...] = ()
     differs: tuple[Difference, ...] = ()
     problems: tuple[str, ...] = ()
+    ticked: tuple[str, ...] = ()
 
 
 def merge(
@@ -44,6 +47,7 @@ def merge(
     added: list[Task] = []
     differs: list[Difference] = []
     problems: list[str] = []
+    ticked: list[str] = []
     for task in imported:
         existing = known.get(task.id.casefold())
         if existing is None:
@@ -54,8 +58,11 @@ def merge(
                 f"{task.source or task.id}: its id equals that of the task {existing.id} but for upper and lower case:"
                 " rename one of them"
             )
-        elif difference := _difference(existing, task):
-            differs.append(difference)
+        else:
+            if task.status == "completed" != existing.status:
+                ticked.append(task.id)
+            if difference := _difference(existing, task):
+                differs.append(difference)
     ids = {task.id for task in known.values()}
     added = [_with_known_dependencies(task, ids, problems) for task in added]
     return Merge(
@@ -64,6 +71,7 @@ def merge(
         vanished=_vanished(prd, imported, folders, refused),
         differs=tuple(differs),
         problems=tuple(problems),
+        ticked=tuple(dict.fromkeys(ticked)),
     )
 
 

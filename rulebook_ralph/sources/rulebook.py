@@ -22,7 +22,6 @@ name = "rulebook"
 _PLACES = (".rulebook/tasks", "rulebook/tasks")
 _ARCHIVE = "archive"
 _ARCHIVED = re.compile(r"\d{4}-\d{2}-\d{2}-(.+)")
-_MARKS = (rulebook_task.PROPOSAL, rulebook_task.CHECKLIST)
 
 
 def find(root: Path) -> Path | None:
@@ -47,7 +46,7 @@ def locate(path: Path) -> tuple[Path, ...]:
 
 def _located(path: Path) -> tuple[Path, ...]:
     shown = escaped(str(path), LONGEST_SHOWN)
-    if path.is_file() and path.name in _MARKS:
+    if path.is_file() and path.name in rulebook_task.MARKS:
         path = path.parent
     if not path.exists():
         raise RalphError(f"{shown} does not exist: name a project, a tasks folder or a task folder")
@@ -156,7 +155,7 @@ def _is_lost_link(path: Path) -> bool:
 
 
 def _is_task(folder: Path) -> bool:
-    return folder.is_dir() and any((folder / mark).is_file() for mark in _MARKS)
+    return folder.is_dir() and any((folder / mark).is_file() for mark in rulebook_task.MARKS)
 
 
 def _archived_ids(place: Path) -> set[str]:

@@ -16,7 +16,9 @@ from rulebook_ralph.sources.source import SourceProblem
 from rulebook_ralph.sources.text_file import UnreadableError, read_text, read_text_if_there, refuse_link_out
 
 PROPOSAL = "proposal.md"
-CHECKLIST = "tasks.md"
+CHECKLIST = rulebook_checklist.FILE_NAME
+MARKS = (PROPOSAL, CHECKLIST)
+"""The files by which a folder is known as a task's."""
 METADATA = ".metadata.json"
 DESIGN = "design.md"
 SPECS = "specs"

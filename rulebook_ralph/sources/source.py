@@ -6,9 +6,17 @@ from pathlib import Path
 from typing import Protocol
 
 from rulebook_ralph.core.model import Task
-from rulebook_ralph.core.problem import escaped
+from rulebook_ralph.core.problem import Problem, escaped
+from rulebook_ralph.errors import RalphError
 
 LONGEST_SHOWN = 1000
+IN_YAML = (".yaml", ".yml")
+IN_MARKDOWN = (".md", ".markdown")
+IN_JSON = (".json",)
+SUFFIXES = (*IN_YAML, *IN_MARKDOWN, *IN_JSON)
+"""How the names of files of tasks end; any other source is a folder."""
+COMMIT_MESSAGE = "commitMessage"
+"""Where a task's metadata has the subject of its commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,15 @@ class SourceReading:
     refused: tuple[str, ...] = ()
 
 
+class RefusedTasksError(RalphError):
+    """Files of tasks that cannot be taken. The message is the first of `problems` and says how many more there are."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        super().__init__(f"{problems[0]}{more}")
+        self.problems = tuple(problems)
+
+
 class Source(Protocol):
     """A module (or object) that finds task lists of one kind and reads them."""
 
@@ -57,3 +74,9 @@ class Source(Protocol):
         Raises RalphError where a path holds no task list of this kind.
         """
         ...
+
+
+def shown_path(path: Path, root: Path) -> str:
+    """How a file that a person named is called in `Task.source` and in messages: from `root`, where it lies below."""
+    whole, root = path.resolve(), root.resolve()
+    return escaped(whole.relative_to(root).as_posix() if whole.is_relative_to(root) else str(path), 200)
