@@ -29,21 +29,25 @@ COMMANDS: dict[str, str] = {
     "resume": "Go on after a stop, ^C or a crash",
     "pause": "End the run after this iteration, or now",
     "cancel": "End the run after this iteration, or now",
-    "task": "Add, change, remove tasks; apply edits that were held",
-    "accept": "Add, change, remove tasks; apply edits that were held",
+    "plan": "Plan, add, change tasks; apply edits that were held",
+    "task": "Plan, add, change tasks; apply edits that were held",
+    "accept": "Plan, add, change tasks; apply edits that were held",
     "verify": "Run gates and criteria; agree to a clone's commands",
     "trust": "Run gates and criteria; agree to a clone's commands",
     "status": "Where the tasks stand; what depends on what, as Mermaid",
     "graph": "Where the tasks stand; what depends on what, as Mermaid",
     "history": "The iterations so far; one with prompt, output and diff",
     "show": "The iterations so far; one with prompt, output and diff",
+    "summary": "What was done, and a review of it, for a pull request",
+    "review": "What was done, and a review of it, for a pull request",
     "restore": "Bring back an attempt from its snapshot; remove old ones",
     "prune": "Bring back an attempt from its snapshot; remove old ones",
-    "agents": "The agents and what each supports; whether a run could start",
-    "doctor": "The agents and what each supports; whether a run could start",
-    "config": "See and change settings; every problem of Ralph's files",
-    "validate": "See and change settings; every problem of Ralph's files",
-    "completion": "Shell completion for bash, zsh or fish",
+    "doctor": "Whether a run could start; what is wrong with the files",
+    "validate": "Whether a run could start; what is wrong with the files",
+    "config": "See and change settings, and what prompts are made of",
+    "templates": "See and change settings, and what prompts are made of",
+    "agents": "The agents and what each supports; shell completion",
+    "completion": "The agents and what each supports; shell completion",
 }
 """Commands that follow each other with the same words share a line of the help, which is to fit a screen."""
 
@@ -148,3 +152,7 @@ def _cwd() -> Path:
         return Path.cwd()
     except OSError:  # the folder was deleted
         return Path("/")
+
+
+if __name__ == "__main__":
+    main()

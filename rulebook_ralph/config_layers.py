@@ -5,6 +5,7 @@ before it, whole; `+key` adds its items to it instead. What stands in an item of
 """
 
 import difflib
+import re
 import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ BUILT_IN = "built-in"
 ONLY_ONE = "the only one in tools.executors"
 """How the origin of `defaults.executor` begins where nobody set it and one agent is configured."""
 ENVIRONMENT_PREFIX = "RALPH_"
+_ALL_BUT_THE_SAME = 0.92
+_CAPITAL = re.compile(r"[A-Z]")
 LARGEST_FILE = 1024 * 1024
 """Bytes; a YAML text may have a quarter as many characters."""
 
@@ -83,7 +86,9 @@ def value_layer(values: Mapping[str, object], source: str) -> Layer:
 
 
 def environment_layers(environment: Mapping[str, str]) -> list[Layer]:
-    """A layer for each variable that sets a key, in alphabetical order; other RALPH_* variables are left alone."""
+    """A layer for each variable that sets a key, in alphabetical order; other RALPH_* variables are left alone, unless
+    they are all but a key: RalphError is raised, for a limit must not get lost.
+    """
     sections = {field.encode_name: field.type for field in fields_of(Config)}
     layers = []
     for name in sorted(environment):
@@ -96,7 +101,17 @@ def environment_layers(environment: Mapping[str, str]) -> list[Layer]:
             raise RalphError(f"{name}: there is no section '{keys[0]}' in the configuration{hint}")
         if keys[0] in sections:
             layers.append(value_layer(_nested(keys, environment[name], sections[keys[0]], name), name))
+        elif meant := _variable_meant(name):
+            raise RalphError(f"{name} sets nothing; did you mean {meant}? Else give it another name")
     return layers
+
+
+def _variable_meant(name: str) -> str:
+    """The variable of a key that an unknown one resembles in all but its underscores; empty for none."""
+    words = name.removeprefix(ENVIRONMENT_PREFIX).replace("_", "").lower()
+    leaves = {leaf.replace(".", "").lower(): leaf for leaf in _built_in(Config, ()) if "." in leaf}
+    near = difflib.get_close_matches(words, leaves, n=1, cutoff=_ALL_BUT_THE_SAME)
+    return ENVIRONMENT_PREFIX + _CAPITAL.sub(r"_\g<0>", leaves[near[0]]).replace(".", "__").upper() if near else ""
 
 
 def merged(layers: Iterable[Layer]) -> tuple[Config, dict[str, str]]:

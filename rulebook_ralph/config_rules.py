@@ -25,6 +25,8 @@ class _List(NamedTuple):
 
 _LISTS = (
     _List("tools", "executors", "id", may_be_empty=("name", "command")),
+    _List("tools", "planners", "id", may_be_empty=("name",)),
+    _List("tools", "reviewers", "id", may_be_empty=("name",)),
     _List("verification", "steps", "name"),
     _List("", "hooks", "name", may_be_empty=("command",)),
 )
@@ -75,6 +77,7 @@ def content_faults(tree: Tree) -> Iterator[Fault]:
         if form in tree:
             yield from stage_faults(tree[form], (form,))
     yield from pattern_faults(tree.get("stopCriteria", {}), ("stopCriteria",))
+    yield from _workspace_faults(tree.get("workspace", {}))
     integrity = tree.get("integrity", {})
     for form in ("", "+"):
         yield from _glob_faults(tree.get(f"{form}protect", ()), (f"{form}protect",))
@@ -82,6 +85,19 @@ def content_faults(tree: Tree) -> Iterator[Fault]:
         for index, step in enumerate(tree.get("verification", {}).get(f"{form}steps", ())):
             yield from _glob_faults(step.get("when", ()), ("verification", f"{form}steps", index, "when"))
         yield from _text_faults(integrity.get(f"{form}contradictions", ()), ("integrity", f"{form}contradictions"))
+
+
+def _workspace_faults(workspace: Tree) -> Iterator[Fault]:
+    if "\0" in workspace.get("setup", ""):
+        yield Fault(("workspace", "setup"), "must not hold a NUL character")
+    for name in ("copy", "+copy", "link", "+link"):
+        for index, path in enumerate(workspace.get(name, ())):
+            within = PurePosixPath(path)
+            if within.is_absolute() or not within.parts or ".." in within.parts or "\0" in path or not path.strip():
+                shown = escaped(path)
+                yield Fault(
+                    ("workspace", name, index), f"must be a path within the repository, from its root, got '{shown}'"
+                )
 
 
 def _text_faults(texts: Sequence[str], path: JsonPath) -> Iterator[Fault]:
@@ -139,7 +155,11 @@ def _item_faults(item: Tree, path: JsonPath, *, may_be_empty: Collection[str]) -
         if key in item and not item[key].strip() and key not in may_be_empty:
             yield Fault((*path, key), "must not be empty")
     texts = {key: [value] for key, value in item.items() if isinstance(value, str)}
-    for key, values in (texts | {"args": item.get("args", [])} | {"env": [*item.get("env", {}).values()]}).items():
+    for key, values in (
+        texts
+        | {"args": item.get("args", []), "checks": item.get("checks", [])}
+        | {"env": [*item.get("env", {}).values()]}
+    ).items():
         if any("\0" in value for value in values):
             yield Fault((*path, key), "must not hold a NUL character")
     folder = item.get("workingDir", ".")

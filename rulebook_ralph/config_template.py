@@ -10,7 +10,7 @@ from msgspec.structs import FieldInfo
 
 from rulebook_ralph.config_yaml import one_line
 from rulebook_ralph.core.refusal import fields_of, item_type, struct_by_name, struct_in
-from rulebook_ralph.core.settings import Config, VerificationStep
+from rulebook_ralph.core.settings import Config, Verification, VerificationStep, Workspace
 from rulebook_ralph.resources import schema
 
 SCHEMA_NAME = "config.schema.json"
@@ -29,22 +29,34 @@ _HEAD = f"""\
 """
 _EXAMPLES: Mapping[str, Any] = {
     "executors": {"id": "my-agent", "type": "command", "command": "my-agent"},
+    "reviewers": {"id": "thorough", "model": "opus", "checks": ["tier", "our API stays compatible"]},
+    "planners": {"id": "opus", "model": "opus"},
     "steps": {"name": "tests", "command": "make test", "kind": "test"},
     "hooks": {"name": "changelog", "command": "make changelog-check"},
     "prices": {"input": 1.25, "output": 10, "cachedInput": 0.125},
 }
 _NAMES: Mapping[str, str] = {"prices": "gpt-5.5"}
 _WIDTH = 118
+_NO_WORKSPACE = Workspace()
 
 
-def commented_config(steps: Sequence[VerificationStep]) -> str:
-    """The text of a new config.yaml that says exactly what is built in, and `steps`."""
+def commented_config(
+    steps: Sequence[VerificationStep], *, clean: bool = False, workspace: Workspace = _NO_WORKSPACE
+) -> str:
+    """The text of a new config.yaml that says exactly what is built in, and what was found: `steps`, whether they run
+    in a `clean` checkout, and the `workspace` that they need there.
+    """
     document = schema("config")
-    page = _Page(document["$defs"], steps)
+    found = Config(verification=Verification(clean=clean, steps=tuple(steps)), workspace=workspace)
+    page = _Page(document["$defs"])
     lines: list[str] = []
     for setting in fields_of(Config):
         described = document["properties"][setting.encode_name]
-        lines += ["", *_comment(described["description"], ""), *page.setting(setting, described, "")]
+        lines += [
+            "",
+            *_comment(described["description"], ""),
+            *page.setting(setting, described, "", getattr(found, setting.name)),
+        ]
     return _HEAD + "\n".join(lines) + "\n"
 
 
@@ -53,15 +65,14 @@ class _Page:
     """The lines of each setting. A definition that several settings share is explained at the first of them."""
 
     definitions: Mapping[str, Any]
-    steps: Sequence[VerificationStep]
     explained: set[str] = field(default_factory=set)
 
-    def setting(self, setting: FieldInfo, described: Mapping[str, Any], indent: str) -> Iterator[str]:
+    def setting(self, setting: FieldInfo, described: Mapping[str, Any], indent: str, value: Any) -> Iterator[str]:
         name = setting.encode_name
         section, item = struct_in(setting.type), struct_in(item_type(setting.type))
         if section is not None:
             yield f"{indent}{name}:"
-            yield from self._section(section, described, f"{indent}  ")
+            yield from self._section(section, described, f"{indent}  ", value)
             return
         if item is not None:
             yield from _example(item, self.definitions[_definition(described["items"])], _EXAMPLES[name], indent)
@@ -69,20 +80,24 @@ class _Page:
         if named is not None:
             described = self.definitions[_definition(described["additionalProperties"])]
             yield from _example(named, described, _EXAMPLES[name], indent, name=_NAMES[name])
-        if item is VerificationStep and self.steps:
-            yield f"{indent}{name}:"
-            yield from (line for step in self.steps for line in _step(step))
-        else:
+        if value == _default(setting):
             yield f"{indent}# {name}: {one_line(_default(setting))}"
+        elif item is VerificationStep:
+            yield f"{indent}{name}:"
+            yield from (line for step in value for line in _step(step))
+        else:
+            yield f"{indent}{name}: {one_line(msgspec.to_builtins(value))}"
 
-    def _section(self, section: type[msgspec.Struct], described: Mapping[str, Any], indent: str) -> Iterator[str]:
+    def _section(
+        self, section: type[msgspec.Struct], described: Mapping[str, Any], indent: str, value: Any
+    ) -> Iterator[str]:
         shared = _definition(described)
         properties = (self.definitions[shared] if shared else described)["properties"]
         for inner in fields_of(section):
             inner_described = properties[inner.encode_name]
             if shared not in self.explained:
                 yield from _comment(inner_described["description"], indent)
-            yield from self.setting(inner, inner_described, indent)
+            yield from self.setting(inner, inner_described, indent, getattr(value, inner.name))
         if shared:
             self.explained.add(shared)
 

@@ -16,7 +16,15 @@ from rulebook_ralph import console_record as record
 from rulebook_ralph.console_frame import frame
 from rulebook_ralph.console_scene import Scene
 from rulebook_ralph.console_stream import Stream
-from rulebook_ralph.core.events import Event, GateEnded, IterationSettled, Notice, RunEnded, RunPlanned
+from rulebook_ralph.core.events import (
+    Event,
+    GateEnded,
+    IterationSettled,
+    Notice,
+    ReviewEnded,
+    RunEnded,
+    RunPlanned,
+)
 
 _SHORTEST_PAUSE = 0.25
 _SECOND = 1.0
@@ -91,20 +99,24 @@ class LiveDisplay:
 
 
 def _lasting_rows(event: Event, before: Scene, width: int) -> record.Rows:
+    rows: record.Rows = []
     match event:
         case Notice():
-            return record.notice(event, width)
+            rows = record.notice(event, width)
         case RunPlanned():
-            return record.planned(event, width)
+            rows = record.planned(event, width)
         case GateEnded() if event.on_base:
-            return record.base_gate(event, width)
+            rows = record.base_gate(event, width)
+        case ReviewEnded():
+            rows = record.reviewed(event, width)
         case IterationSettled():
             attempt = before.iteration.attempt if before.iteration else None
-            return record.settled(event, list(before.gates.values()), attempt, width)
+            rows = record.settled(event, list(before.gates.values()), attempt, width)
         case RunEnded():
-            return record.ended(event, width)
+            rows = record.ended(event, width)
         case _:
-            return []
+            pass
+    return rows
 
 
 class _Screen:

@@ -15,6 +15,8 @@ from rulebook_ralph.core.events import (
     IterationOpened,
     IterationSettled,
     Notice,
+    ReviewEnded,
+    ReviewStarted,
     RunEnded,
     RunPlanned,
     Waiting,
@@ -107,6 +109,8 @@ def _event_lines(event: Event, *, quiet: bool) -> list[str]:
             lines = [f"{clipped(event.task_id)}: {clipped(event.title)} · {words.place(event)}"]
         case GateEnded():
             lines = [_gate_line(event)]
+        case ReviewStarted() | ReviewEnded():
+            lines = _review_lines(event)
         case IterationSettled():
             lines = [_settled_line(event)]
         case Waiting() if event.begins:
@@ -127,6 +131,14 @@ def _gate_line(event: GateEnded) -> str:
         return f"  gate {clipped(result.step)}{base}: {words.gate_failure(result)}"
     outcome = f"ok{words.flakiness(result)}" if result.passed else f"FAILED ({words.gate_failure(result)})"
     return f"  gate {clipped(result.step)}{base}: {outcome} · {duration(result.duration_ms / 1000)}"
+
+
+def _review_lines(event: ReviewStarted | ReviewEnded) -> list[str]:
+    if isinstance(event, ReviewStarted):
+        return [f"  {words.review_step(event.tier, event.reviewer)}"]
+    ending = words.review_ending(event)
+    first = f"  {ending.step}: {clipped(ending.reason)} · {duration(ending.duration_ms / 1000)}"
+    return [first, *(f"    {line}" for line in words.issue_lines(event))]
 
 
 def _settled_line(event: IterationSettled) -> str:

@@ -10,7 +10,15 @@ from rulebook_ralph import console_words as words
 from rulebook_ralph.console_frame import gate_mark
 from rulebook_ralph.console_scene import Gate
 from rulebook_ralph.core.amounts import duration, money
-from rulebook_ralph.core.events import GateEnded, IterationSettled, Notice, RunEnded, RunPlanned, TaskLine
+from rulebook_ralph.core.events import (
+    GateEnded,
+    IterationSettled,
+    Notice,
+    ReviewEnded,
+    RunEnded,
+    RunPlanned,
+    TaskLine,
+)
 from rulebook_ralph.core.printable import clipped, cut, display_width, fold
 
 Rows = list[Text | Table]
@@ -56,6 +64,16 @@ def base_gate(event: GateEnded, width: int) -> Rows:
     row.append("  before the first agent", "dim")
     row.truncate(width, overflow="ellipsis")
     return [row]
+
+
+def reviewed(event: ReviewEnded, width: int) -> Rows:
+    """What a reviewer found, the worst first; nothing where it found nothing."""
+    lines = words.issue_lines(event)
+    if not lines:
+        return []
+    step = words.review_ending(event).step
+    rows: Rows = [Text(cut(f"{_INDENT}{step}:", width), "dim")]
+    return [*rows, *(Text(cut(f"{_INDENT}  {line}", width)) for line in lines)]
 
 
 def settled(event: IterationSettled, gates: Sequence[Gate], attempt: int | None, width: int) -> Rows:

@@ -4,6 +4,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from rulebook_ralph import console_words as words
 from rulebook_ralph.core.events import (
     AgentActivity,
     Event,
@@ -11,6 +12,8 @@ from rulebook_ralph.core.events import (
     GateStarted,
     IterationOpened,
     IterationSettled,
+    ReviewEnded,
+    ReviewStarted,
     RunEnded,
     RunPlanned,
     Waiting,
@@ -23,7 +26,7 @@ _KEPT_CHARACTERS = 2_000
 
 @dataclass(slots=True)
 class Gate:
-    """A gate of the present iteration; `result` is None while it runs."""
+    """A gate or a review of the present iteration; `result` is None while it runs."""
 
     step: str
     command: str
@@ -49,7 +52,7 @@ class Scene:
     waiting: Waiting | None = None
     ended: bool = False
 
-    def apply(self, event: Event, now: datetime) -> None:
+    def apply(self, event: Event, now: datetime) -> None:  # noqa: C901 - one case for each event
         if self.started is None:
             self.started = now
         match event:
@@ -58,10 +61,13 @@ class Scene:
                 self._add(event)
             case Waiting():
                 self.waiting = event if event.seconds > 0 else None
-            case GateStarted():
-                self.gates[event.step] = Gate(event.step, event.command, now)
+            case GateStarted() | ReviewStarted():
+                step, command = _begun(event)
+                self.gates[step] = Gate(step, command, now)
             case GateEnded():
                 self._end_gate(event, now)
+            case ReviewEnded():
+                self._end_gate(GateEnded(words.review_ending(event)), now)
             case IterationOpened():
                 self.iteration, self.opened, self.last_sign = event, now, now
                 self.waiting = None
@@ -102,3 +108,10 @@ class Scene:
     def _add(self, event: AgentActivity) -> None:
         text = event.text[:_KEPT_CHARACTERS]
         self.activity.append(AgentActivity(event.kind, text, event.detail[:_KEPT_CHARACTERS]))
+
+
+def _begun(event: GateStarted | ReviewStarted) -> tuple[str, str]:
+    """The name of what runs now, and its command where it has one."""
+    if isinstance(event, GateStarted):
+        return event.step, event.command
+    return words.review_step(event.tier, event.reviewer), ""

@@ -7,6 +7,7 @@ from rulebook_ralph.core.events import (
     AgentActivity,
     IterationOpened,
     IterationSettled,
+    ReviewEnded,
     RunEnded,
     RunPlanned,
     TaskLine,
@@ -39,6 +40,7 @@ STOPS = {
 }
 SUMMARY_HEADINGS = ("Task", "Status", "Attempts", "Cost", "Commit", "")
 _SHORT_HASH = 8
+_MOST_ISSUES = 10
 
 
 def count(number: int, thing: str) -> str:
@@ -86,6 +88,35 @@ def gate_failure(result: CheckResult) -> str:
 def flakiness(result: CheckResult) -> str:
     """What is to be said of a gate that passed only when it was tried again; empty for others."""
     return f" but flaky: {clipped(result.reason)}" if result.flaky else ""
+
+
+def review_step(tier: str, reviewer: str) -> str:
+    """What a look at the change is called: `quick review (sonnet)`."""
+    return f"{tier} review ({clipped(reviewer)})"
+
+
+def review_ending(event: ReviewEnded) -> CheckResult:
+    """How a reviewer's look ended, as a gate's end is told."""
+    review, look = event.review, event.review.looks[0]
+    return CheckResult(
+        step=review_step(look.tier, look.reviewer),
+        command="",
+        passed=look.decision == "SHIP",
+        reason=str(review),
+        duration_ms=look.duration_ms,
+    )
+
+
+def issue_lines(event: ReviewEnded, most: int = _MOST_ISSUES) -> list[str]:
+    """The worst issues, one line each, how many more there are, and what nobody looked at."""
+    issues = event.review.issues
+    lines = [f"{issue.severity}  {clipped(issue.place)}: {clipped(issue.description)}" for issue in issues[:most]]
+    more = len(issues) - most
+    return [
+        *lines,
+        *([f"… and {more:,} more"] if more > 0 else []),
+        *(f"not reviewed: {clipped(name)}" for name in event.review.not_reviewed[:most]),
+    ]
 
 
 def settled_facts(event: IterationSettled) -> list[str]:

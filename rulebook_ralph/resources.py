@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-SCHEMAS = ("prd", "iteration", "config", "report", "review", "judgement")
+SCHEMAS = ("prd", "iteration", "config", "report", "review", "judgement", "plan")
 
 
 def schema(name: str) -> dict[str, Any]:

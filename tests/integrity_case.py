@@ -61,6 +61,10 @@ def versions_of(before: Files, after: Files) -> Callable[[Sequence[FileDiff]], d
     return versions
 
 
+def folders_of(before: Files) -> Callable[[Sequence[str]], frozenset[str]]:
+    return lambda paths: frozenset(path for path in paths if any(name.startswith(f"{path}/") for name in before))
+
+
 def inspection(
     before: Files,
     after: Files,
@@ -73,7 +77,13 @@ def inspection(
 ) -> Inspection:
     about = {"title": "Do one", **task}
     return Inspection(
-        Task(id="one", **about), diff_of(before, after, moved), versions_of(before, after), tuple(steps), red, allow
+        Task(id="one", **about),
+        diff_of(before, after, moved),
+        versions_of(before, after),
+        folders_of(before),
+        tuple(steps),
+        red,
+        allow,
     )
 
 
@@ -97,6 +107,7 @@ def evidence(**values: Any) -> Evidence:
         "steps": (),
         "excused": frozenset(),
         "tests_on_base": {},
+        "failing_on_base": {},
         "protect": (),
         "integrity": Integrity(),
         "trust_agent": False,
@@ -105,6 +116,7 @@ def evidence(**values: Any) -> Evidence:
         "told": tuple,
         "diff": tuple,
         "versions": lambda files: {},
+        "folders": lambda paths: frozenset(),
         "run_gates": Gates,
         "run_criteria": lambda: None,
         "try_commit": lambda: None,
@@ -116,4 +128,7 @@ def changed(before: Files, after: Files, **values: Any) -> Evidence:
     """Evidence of an attempt that changed those files."""
     diff = diff_of(before, after)
     changes = tuple(Change(file.path, "M", is_gitlink=False) for file in diff)
-    return evidence(changes=changes, **{"diff": lambda: diff, "versions": versions_of(before, after), **values})
+    return evidence(
+        changes=changes,
+        **{"diff": lambda: diff, "versions": versions_of(before, after), "folders": folders_of(before), **values},
+    )

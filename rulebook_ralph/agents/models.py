@@ -1,4 +1,4 @@
-"""Which model judges: the Anthropic API, or an agent the user has already."""
+"""Which model judges or reviews: the Anthropic API, or an agent the user has already."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

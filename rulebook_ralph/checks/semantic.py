@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from rulebook_ralph.checks.data_block import Token
 from rulebook_ralph.checks.semantic_judging import Judge, NoJudgement, Opinion
-from rulebook_ralph.checks.semantic_material import BUDGET, Material, divided, gather, tokens
+from rulebook_ralph.checks.semantic_material import BUDGET, Material, gather
 from rulebook_ralph.checks.semantic_patterns import unwanted
-from rulebook_ralph.checks.semantic_prompt import Token
+from rulebook_ralph.checks.shown_files import divided, tokens
 from rulebook_ralph.checks.subject import Subject
 from rulebook_ralph.core.criteria import Semantic, with_acceptance_criteria
 from rulebook_ralph.core.evidence import CheckResult, Finding

@@ -7,7 +7,8 @@ from typing import Literal
 
 import msgspec
 
-LONGEST_ANSWER = 1_000_000
+from rulebook_ralph.checks.model_answer import Unusable, decoded, require_nonce
+
 _FENCED = re.compile(
     r"^[ \t]*(`{3,})[ \t]*(?:json)?[ \t]*\n(.*?)\n[ \t]*\1[ \t]*$", re.DOTALL | re.MULTILINE | re.IGNORECASE
 )
@@ -37,19 +38,10 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     criteria: tuple[Ruling, ...]
 
 
-class Unusable(Exception):  # noqa: N818 - the model's fault, told in one line
-    """The answer cannot be used: what is wrong with it, as the model can be told."""
-
-
-class Foreign(Unusable):
-    """An answer in the right form to another question than was asked: as if it had been handed to the model."""
-
-
 def read_answer(text: str, *, nonce: str, ids: Collection[str]) -> dict[str, Ruling]:
     """The rulings by the id of their criterion, each of `ids` once. Raises Unusable, and Foreign."""
-    answer = _decoded(text)
-    if answer.nonce != nonce:
-        raise Foreign("`nonce` is not the word that the instructions give")
+    answer = decoded(_json_in(text), Answer)
+    require_nonce(answer.nonce, nonce)
     counted = Counter(ruling.id for ruling in answer.criteria)
     if missing := [name for name in ids if name not in counted]:
         raise Unusable(f"criteria without a judgement: {', '.join(missing)}")
@@ -58,17 +50,6 @@ def read_answer(text: str, *, nonce: str, ids: Collection[str]) -> dict[str, Rul
     if repeated := [name for name, times in counted.items() if times > 1]:
         raise Unusable(f"criteria with more than one judgement: {', '.join(repeated)}")
     return {ruling.id: ruling for ruling in answer.criteria}
-
-
-def _decoded(text: str) -> Answer:
-    if len(text) > LONGEST_ANSWER:
-        raise Unusable(f"the answer is longer than {LONGEST_ANSWER:,} characters")
-    try:
-        return msgspec.json.decode(_json_in(text).encode("utf-8", "replace"), type=Answer)
-    except msgspec.ValidationError as error:
-        raise Unusable(f"the JSON does not fit the schema: {error}") from error
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise Unusable("it is no whole JSON object, and nothing but that is wanted") from error
 
 
 def _json_in(text: str) -> str:

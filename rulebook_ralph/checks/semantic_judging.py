@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rulebook_ralph import resources
-from rulebook_ralph.checks.semantic_answer import Ruling, Unusable, read_answer
-from rulebook_ralph.checks.semantic_material import Material, Section
-from rulebook_ralph.checks.semantic_prompt import Sheet, Token, data, instructions, make_sheet, spoiled
+from rulebook_ralph.checks.data_block import Token, data
+from rulebook_ralph.checks.model_answer import Unusable
+from rulebook_ralph.checks.semantic_answer import Ruling, read_answer
+from rulebook_ralph.checks.semantic_material import Material
+from rulebook_ralph.checks.semantic_prompt import Sheet, instructions, make_sheet, spoiled
 from rulebook_ralph.checks.semantic_quarantine import addresses_a_judge
 from rulebook_ralph.checks.shell import Cancelled
+from rulebook_ralph.checks.shown_files import Section
 from rulebook_ralph.checks.subject import Ask, ModelError, Question, Subject
 from rulebook_ralph.core.evidence import Finding
 from rulebook_ralph.core.printable import clipped
@@ -86,7 +89,7 @@ class Judge:
         subject = self.subject
         if subject.cancelled.is_set():
             raise Cancelled
-        sheet = make_sheet(self.criteria, self.token, unlike=data(self.material, sections, ""))
+        sheet = make_sheet(self.criteria, self.token, unlike=data(sections, self.material.said, ""))
         told = instructions(
             sheet,
             title=subject.title,
@@ -96,7 +99,7 @@ class Judge:
             parts=parts,
             problem="it did not fit the schema" if addresses_a_judge(problem) else problem,
         )
-        shown = data(self.material, sections, sheet.nonce)
+        shown = data(sections, self.material.said, sheet.nonce)
         answer = self.ask(Question(subject.clean(told), shown, resources.schema("judgement"), self.model))
         rulings = read_answer(answer, nonce=sheet.nonce, ids=tuple(sheet.statements))
         if why := spoiled(sheet, rulings):
@@ -112,7 +115,7 @@ def _opinion(criterion: str, ruling: Ruling, sections: Sequence[Section]) -> Opi
         return Opinion(ruling.verdict, Finding(criterion=criterion, met=False, reason=reason))
     for place in ruling.evidence:
         for section in sections:
-            if _same_file(section.name, place.file) and section.shows(place.line, place.quote):
+            if section.is_called(place.file) and section.shows(place.line, place.quote):
                 found = Finding(criterion=criterion, met=True, reason=reason, file=section.path, line=place.line)
                 return Opinion("met", found)
     return Opinion(
@@ -126,8 +129,3 @@ def _unfounded(sheet: Sheet, rulings: Mapping[str, Ruling], opinions: Sequence[O
     return sum(
         verdict == "met" and opinion.verdict != "met" for verdict, opinion in zip(claimed, opinions, strict=True)
     )
-
-
-def _same_file(name: str, cited: str) -> bool:
-    cited = cited.strip()
-    return cited == name or cited in {f"./{name}", f"a/{name}", f"b/{name}"}

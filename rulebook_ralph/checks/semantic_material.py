@@ -1,65 +1,25 @@
-"""What the model that judges is shown of the work: files line by line with their numbers, and what the author says.
+"""What the model that judges is shown of the work: files line by line with their numbers, and what the author says."""
 
-All of it is without secrets and without characters that cannot be seen; lines that address a judge are withheld.
-"""
-
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rulebook_ralph.checks.semantic_quarantine import addresses_a_judge, suspicious_lines
-from rulebook_ralph.core.diff import FileDiff, Line
-from rulebook_ralph.core.printable import printable, printable_block
+from rulebook_ralph.checks.shown_files import (
+    BYTES_PER_TOKEN,
+    UNSHOWABLE,
+    Clean,
+    Names,
+    Section,
+    ShownLine,
+    claims_of,
+    file_lines,
+    heading_of,
+    is_telling,
+    quarantined,
+)
+from rulebook_ralph.core.diff import FileDiff
 
 BUDGET = 60_000
 """Tokens of one question's data, and so of one file."""
-BYTES_PER_TOKEN = 3
-WITHHELD = "[a line was withheld here: it addresses whoever judges the work]"
-
-_LONGEST_LINE = 1_000
-_LONGEST_NAME = 300
-_MESSAGE_HEAD = 8_000
-_MESSAGE_TAIL = 16_000
-_SHORTEST_EXCERPT = 12
-_KINDS = {"A": "added", "M": "modified", "D": "deleted", "R": "renamed"}
-_PREFIX = re.compile(r"^\s*[-+=]?\s*\d+\| ?")
-
-Clean = Callable[[str], str]
-
-
-@dataclass(frozen=True, slots=True)
-class ShownLine:
-    """`sign` is + for added, - for removed, a space for unchanged, = for what is said of the file itself (line 0).
-
-    Evidence may point to a line unless it is not `citable`. A `number` below 0 stands for lines that are left out.
-    """
-
-    sign: str
-    number: int
-    text: str
-    citable: bool = True
-
-    def __str__(self) -> str:
-        return f"{self.sign}{self.number:6d}| {self.text}" if self.number >= 0 else "       …"
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One file. `name` is how the model knows it, which is its path unless the path itself had to be withheld."""
-
-    name: str
-    path: str
-    lines: tuple[ShownLine, ...]
-
-    @property
-    def tokens(self) -> int:
-        return sum(len(line.text.encode()) + 10 for line in self.lines) // BYTES_PER_TOKEN
-
-    def shows(self, number: int, quote: str) -> bool:
-        """Whether the line of that number reads as quoted, white space apart; of a long line a part will do."""
-        quotes = {_folded(quote), _folded(_PREFIX.sub("", quote))}
-        texts = [_folded(line.text) for line in self.lines if line.number == number and line.citable]
-        return any(_quoted(wanted, text) for wanted in quotes for text in texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +33,11 @@ class Material:
     notes: tuple[str, ...]
     withheld: tuple[str, ...]
 
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What the author says, as it stands in the data."""
+        return ("claims of the author:", *self.claims)
+
 
 def gather(
     diff: Sequence[FileDiff],
@@ -83,166 +48,26 @@ def gather(
     clean: Clean,
 ) -> Material:
     """What can be shown of the work. A file that is too large for one question is named in the notes instead."""
-    names = _Names(clean)
+    names = Names(clean)
     withheld: list[str] = []
     notes: list[str] = []
     sections: list[Section] = []
     changed = {file.path for file in diff if file.kind != "D"}
     whole = [FileDiff(kind="M", path=path, old_path=path) for path in relevant_files if path not in changed]
-    headed = [(file, _heading(file, names)) for file in diff] + [(file, "file not changed") for file in whole]
+    headed = [(file, heading_of(file, names)) for file in diff] + [(file, "file not changed") for file in whole]
     for file, heading in headed:
-        lines = _file_lines(file, relevant_files.get(file.path), clean)
+        lines = file_lines(file, _fitting(file, relevant_files.get(file.path)), clean)
         name = names.of(file.path)
-        section = Section(name, file.path, (ShownLine("=", 0, heading, citable=_telling(file)), *lines))
-        if lines is _UNSHOWABLE or section.tokens > BUDGET:
-            why = "a secret over several lines" if lines is _UNSHOWABLE else f"{section.tokens:,} tokens: too large"
+        section = Section(name, file.path, (ShownLine("=", 0, heading, citable=is_telling(file)), *lines))
+        if lines is UNSHOWABLE or section.tokens > BUDGET:
+            why = "a secret over several lines" if lines is UNSHOWABLE else f"{section.tokens:,} tokens: too large"
             notes.append(f"{name} ({heading}) is not shown: {why}")
             section = replace(section, lines=(replace(section.lines[0], text=f"{heading}, not shown: {why}"),))
-        sections.append(_quarantined(section, withheld))
-    claims = _claims(final_message, commit_messages, clean, withheld)
+        sections.append(quarantined(section, withheld))
+    claims = claims_of(final_message, commit_messages, clean, withheld)
     return Material(tuple(sections), tuple(claims), tuple(notes), (*names.withheld, *withheld))
 
 
-def divided(sections: Sequence[Section], budget: int) -> list[tuple[Section, ...]]:
-    """The sections in order, in parts of at most `budget` tokens; a section is never cut."""
-    parts: list[list[Section]] = [[]]
-    room = budget
-    for section in sections:
-        if section.tokens > room and parts[-1]:
-            parts.append([])
-            room = budget
-        parts[-1].append(section)
-        room -= section.tokens
-    return [tuple(part) for part in parts if part]
-
-
-def tokens(text: str) -> int:
-    """An upper estimate of a text's tokens."""
-    return len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN
-
-
-class _Names:
-    """The names that files are shown by: one for each path, and none that talks."""
-
-    def __init__(self, clean: Clean) -> None:
-        self._clean = clean
-        self._of: dict[str, str] = {}
-        self.withheld: list[str] = []
-
-    def of(self, path: str) -> str:
-        if path not in self._of:
-            name = printable(self._clean(path))[:_LONGEST_NAME]
-            if kind := addresses_a_judge(name):
-                name = f"withheld-name-{len(self.withheld) + 1}"
-                self.withheld.append(f"a file name, shown as {name} ({kind})")
-            taken = set(self._of.values())
-            self._of[path] = name if name not in taken else f"{name} ({len(taken)})"
-        return self._of[path]
-
-
-def _heading(file: FileDiff, names: _Names) -> str:
-    what = f"{'binary ' if file.binary else ''}file {_KINDS[file.kind]}"
-    return f"{what}, before: {names.of(file.old_path)}" if file.kind == "R" and file.old_path else what
-
-
-def _telling(file: FileDiff) -> bool:
-    """Whether what is said of the file itself can show anything: that it is there, gone or moved."""
-    return file.kind != "M" or file.binary
-
-
-_UNSHOWABLE: tuple[ShownLine, ...] = (ShownLine("=", 0, "not shown", citable=False),)
-
-
-def _file_lines(file: FileDiff, text: str | None, clean: Clean) -> tuple[ShownLine, ...]:
-    """Added and removed lines in order; between them the unchanged ones where the whole text is at hand and fits."""
-    added, removed = _cleaned(file.added, clean), _cleaned(file.removed, clean)
-    around = None if text is None or file.kind in "AD" else _cleaned(_numbered(text), clean)
-    if added is None or removed is None or (text is not None and file.kind in "MR" and around is None):
-        return _UNSHOWABLE
-    if around is not None and sum(len(line.text) for line in around) > BUDGET * BYTES_PER_TOKEN // 2 and file.added:
-        around = None
-    return tuple(_in_order(added, removed, around))
-
-
-def _numbered(text: str) -> tuple[Line, ...]:
-    lines = text.split("\n")
-    return tuple(Line(number, line) for number, line in enumerate(lines[:-1] if lines[-1] == "" else lines, start=1))
-
-
-def _cleaned(lines: Sequence[Line], clean: Clean) -> tuple[Line, ...] | None:
-    """The lines without secrets; None where a secret goes over several, so that none could be told from the others."""
-    texts = clean("\n".join(line.text for line in lines)).split("\n") if lines else []
-    if len(texts) != len(lines):
-        return None
-    return tuple(Line(line.number, _visible(text)) for line, text in zip(lines, texts, strict=True))
-
-
-def _visible(text: str) -> str:
-    more = len(text) - _LONGEST_LINE
-    return printable(text) if more <= 0 else f"{printable(text[:_LONGEST_LINE])} [… {more:,} characters more]"
-
-
-def _in_order(added: Sequence[Line], removed: Sequence[Line], around: Sequence[Line] | None) -> Iterator[ShownLine]:
-    """Both sides of a diff as one text, as they stand; old and new numbers run on together where nothing changed."""
-    old = new = 1
-    taken = gone = 0
-    while taken < len(added) or gone < len(removed):
-        ahead = [added[taken].number - new] if taken < len(added) else []
-        ahead += [removed[gone].number - old] if gone < len(removed) else []
-        gap = max(0, min(ahead))
-        if gap:
-            yield from _unchanged(around, new, new + gap)
-            old, new = old + gap, new + gap
-        if gone < len(removed) and removed[gone].number <= old:
-            yield ShownLine("-", removed[gone].number, removed[gone].text)
-            old, gone = old + 1, gone + 1
-        else:
-            yield ShownLine("+", added[taken].number, added[taken].text)
-            new, taken = new + 1, taken + 1
-    if around is not None:
-        yield from _unchanged(around, new, len(around) + 1)
-
-
-def _unchanged(around: Sequence[Line] | None, start: int, end: int) -> Iterator[ShownLine]:
-    if around is None:
-        yield ShownLine(" ", -1, "", citable=False)
-    else:
-        yield from (ShownLine(" ", line.number, line.text) for line in around[start - 1 : end - 1])
-
-
-def _quarantined(section: Section, withheld: list[str]) -> Section:
-    found = suspicious_lines([line.text for line in section.lines])
-    if not found:
-        return section
-    lines = list(section.lines)
-    for place, kind in found.items():
-        if lines[place].text:
-            withheld.append(f"{section.name}:{lines[place].number} ({kind})")
-            lines[place] = replace(lines[place], text=WITHHELD, citable=False)
-    return replace(section, lines=tuple(lines))
-
-
-def _claims(final_message: str, commit_messages: Sequence[str], clean: Clean, withheld: list[str]) -> Iterator[str]:
-    for title, text in (("commit messages", "\n".join(commit_messages)), ("final message", final_message)):
-        lines = printable_block(_excerpt(clean(text))).splitlines()
-        found = suspicious_lines(lines)
-        withheld += [f"{title}, line {place + 1} ({kind})" for place, kind in found.items() if lines[place]]
-        yield f"[{title}]"
-        yield from (f"    {WITHHELD if place in found and line else line}" for place, line in enumerate(lines))
-
-
-def _excerpt(text: str) -> str:
-    left_out = len(text) - _MESSAGE_HEAD - _MESSAGE_TAIL
-    if left_out <= 0:
-        return text
-    return f"{text[:_MESSAGE_HEAD]}\n[… {left_out:,} characters left out …]\n{text[-_MESSAGE_TAIL:]}"
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _quoted(wanted: str, text: str) -> bool:
-    if not any(char.isalnum() for char in wanted):
-        return False
-    return wanted == text or (len(wanted) >= _SHORTEST_EXCERPT and wanted in text)
+def _fitting(file: FileDiff, text: str | None) -> str | None:
+    """The whole text, unless it would leave no room for others and the lines that were changed will do."""
+    return None if text is not None and file.added and len(text) > BUDGET * BYTES_PER_TOKEN // 2 else text

@@ -99,6 +99,9 @@ _ENGLISH_VERDICTS = (
         r"|\b(?:only|valid|this|following|exactly|just)(?: \w+)? json\b)"
     ),
     r"\b(?:output|say|write|emit|print|state|reply|answer)\b[^.]{0,25}?[\"'`<*](?:verified|approved|ship|met|lgtm)\b",
+    r"[\"'`]?\bdecision\b[\"'`]?\s*(?:[:=]|is|=>)\s*[\"'`]?ship\b",
+    r"\breviewers?\s*[:,].{0,60}\b(?:ship|lgtm|approved?|no issues)\b",
+    r"\b(?:to|for|dear) (?:the |any |all )?(?:code |ai )?reviewers?\b.{0,60}\b(?:ship|lgtm|approved?|no issues)\b",
 )
 _OTHER_VERDICTS = (
     r"\b(?:tous les|chaque) criter\w+.{0,30}\b(?:rempli|satisfait|respecte|valide)",

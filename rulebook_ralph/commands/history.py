@@ -5,6 +5,7 @@ import click
 from rulebook_ralph.app import App
 from rulebook_ralph.commands.state_folders import state_folder
 from rulebook_ralph.core import amounts
+from rulebook_ralph.core.enumeration import counted
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.state import history
 
@@ -32,7 +33,7 @@ def command(app: App, *, task: str | None, limit: int, json: bool) -> int:
         elif shown:
             console.table(("#", "task", "stage", "attempt", "result", "time", "cost", "why"), map(_row, shown))
             if len(numbers) < numbers[-1]:
-                console.line(f"{len(numbers)} of {numbers[-1]} iterations are kept; the others were pruned")
+                console.line(f"kept: {len(numbers)} of {counted(numbers[-1], 'iteration')}; the others were pruned")
         else:
             console.line("no iterations yet; 'ralph run' starts")
     return 0

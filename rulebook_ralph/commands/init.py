@@ -16,15 +16,16 @@ from rulebook_ralph.core.enumeration import counted, some
 from rulebook_ralph.core.identifiers import problem_with_id
 from rulebook_ralph.core.model import PRD_VERSION, Prd, Task
 from rulebook_ralph.core.requirements import tasks_without_criteria
-from rulebook_ralph.core.settings import VerificationStep
+from rulebook_ralph.core.settings import VerificationStep, Workspace
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop.project import refuse_second_state
-from rulebook_ralph.sources import completion_yaml, gates, rulebook
-from rulebook_ralph.sources.completion_yaml import RefusedTasksError
+from rulebook_ralph.sources import gates, rulebook, rulebook_task, task_files
 from rulebook_ralph.sources.merge import Difference, Merge, merge
-from rulebook_ralph.sources.source import SourceReading
+from rulebook_ralph.sources.source import SUFFIXES, RefusedTasksError, SourceReading
 from rulebook_ralph.state import codec, disk, lock, progress, store
 from rulebook_ralph.state.store import StateFolder
+from rulebook_ralph.workspace.git import GitError
+from rulebook_ralph.workspace.repository import Repository
 
 MOST_PROBLEMS = 50
 """Problems of task files that are shown besides the first."""
@@ -32,7 +33,7 @@ MOST_PROBLEMS = 50
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """What is to be read: paths of rulebook tasks, files of tasks in YAML. `strict` refuses tasks without criteria."""
+    """What is to be read: paths of rulebook tasks, files of tasks. `strict` refuses tasks without criteria."""
 
     paths: tuple[Path, ...] = ()
     files: tuple[Path, ...] = ()
@@ -48,6 +49,7 @@ class Result:
     merged: Merge
     reading: SourceReading
     steps: tuple[VerificationStep, ...] | None
+    workspace: Workspace
     gate_problems: tuple[str, ...]
     made: bool = False
 
@@ -59,8 +61,9 @@ class Result:
     "files",
     multiple=True,
     type=click.Path(path_type=Path),
-    metavar="FILE.yaml",
-    help="Read tasks with completion criteria from a YAML file. May be given several times.",
+    metavar="FILE",
+    help="Read tasks from a file: a Markdown checklist (.md), tasks with criteria (.yaml), a prd.json with userStories."
+    " May be given several times.",
 )
 @click.option("--strict", is_flag=True, help="Refuse tasks that do not say themselves what completes them.")
 @click.option("--project", metavar="NAME", help="The project's name (default: the folder's).")
@@ -100,7 +103,7 @@ def _ask_for_trust(app: App, console: Console, result: Result) -> None:
         return
     if brought:
         them = counted(len(brought), "command")
-        console.error(f"the imported tasks bring {them} that Ralph runs only once you agreed: ralph trust")
+        console.line(f"the imported tasks bring {them} that Ralph runs only once you agreed: ralph trust")
 
 
 def _imported(result: Result) -> tuple[Task, ...]:
@@ -114,10 +117,10 @@ def make(app: App, wanted: Import | None = None) -> tuple[StateFolder, Result]:
     folder = StateFolder(root)
     refuse_second_state(repository, folder)
     with lock.held(repository.lock_file, since=app.clock.iso(), command="init"):
-        return folder, _init(app, folder, wanted or Import())
+        return folder, _init(app, folder, repository, wanted or Import())
 
 
-def _init(app: App, folder: StateFolder, wanted: Import) -> Result:
+def _init(app: App, folder: StateFolder, repository: Repository, wanted: Import) -> Result:
     before = store.read_prd(folder) if folder.prd.exists() else None
     reading = _read(app, folder, wanted, before)
     now = app.clock.iso()
@@ -130,6 +133,7 @@ def _init(app: App, folder: StateFolder, wanted: Import) -> Result:
     if wanted.strict:
         _refuse_without_criteria(merged_prd)
     found = gates.discover(folder.root) if not folder.config.exists() else None
+    workspace = _not_in_git(repository, found.workspace) if found is not None and found.steps else Workspace()
     disk.make_folder(folder.history)
     if before is None or merged.added:
         store.write_prd(folder, merged_prd)
@@ -137,37 +141,51 @@ def _init(app: App, folder: StateFolder, wanted: Import) -> Result:
         text = progress.header(merged_prd.project, created_at=now, task_count=len(merged_prd.tasks))
         disk.append_file(folder.progress, text.encode("utf-8"))
     if found is not None:
-        disk.replace_file(folder.config, config.commented_config(found.steps).encode("utf-8"))
+        text = config.commented_config(found.steps, clean=bool(found.steps), workspace=workspace)
+        disk.replace_file(folder.config, text.encode("utf-8"))
     write_schema(folder.path)
     return Result(
         merged_prd,
         merged,
         reading,
         found.steps if found else None,
+        workspace,
         tuple(problem.told(folder.root) for problem in found.problems) if found else (),
         made=before is None and found is not None,
     )
 
 
+def _not_in_git(repository: Repository, found: Workspace) -> Workspace:
+    """Of what gates may need, that which git ignores: the rest is in every checkout, or nobody's to share."""
+    paths = (*found.copy, *found.link)
+    try:
+        ignored = repository.git.text("check-ignore", "--", *paths).splitlines() if paths else []
+    except GitError:  # none of them
+        ignored = []
+    return Workspace(
+        copy=tuple(path for path in found.copy if path in ignored),
+        link=tuple(path for path in found.link if path in ignored),
+    )
+
+
 def _read(app: App, folder: StateFolder, wanted: Import, before: Prd | None) -> SourceReading:
-    """What the rulebook and the YAML files say, as one."""
-    known = [task.id for task in before.tasks] if before else []
+    """What the rulebook and the files of tasks say, as one."""
+    known = before.tasks if before else ()
     places = tuple(app.cwd / path for path in wanted.paths)
     if not places and not wanted.files:
         places = _default_place(folder.root, has_state=before is not None)
     for place in places:
-        if place.suffix in completion_yaml.SUFFIXES and place.is_file():
+        if place.suffix in SUFFIXES and place.name not in rulebook_task.MARKS and place.is_file():
             raise RalphError(f"{place} is no task folder; a file of tasks is read with: ralph init --from {place}")
-    reading = rulebook.read_all(places, root=folder.root, known_ids=known) if places else SourceReading()
+    ids = [task.id for task in known]
+    reading = rulebook.read_all(places, root=folder.root, known_ids=ids) if places else SourceReading()
     if places and not reading.tasks and before is None and not wanted.files:
         problems = "; ".join(problem.told(folder.root) for problem in reading.problems[:3])
         raise RalphError(f"no task could be read from {places[0]}" + (f": {problems}" if problems else ""))
     if not wanted.files:
         return reading
     files = [app.cwd / path for path in wanted.files]
-    further = completion_yaml.read_all(
-        files, root=folder.root, known_ids=[*known, *(task.id for task in reading.tasks)]
-    )
+    further = task_files.read_all(files, root=folder.root, known=known, read=reading.tasks)
     return SourceReading(
         tasks=(*reading.tasks, *further.tasks),
         problems=(*reading.problems, *further.problems),
@@ -198,7 +216,7 @@ def _default_place(root: Path, *, has_state: bool) -> tuple[Path, ...]:
         return ()
     raise RalphError(
         f"{root} has neither rulebook/tasks/ nor .rulebook/tasks/; name the folder of the tasks (ralph init PATH) or a"
-        " file of tasks (ralph init --from FILE.yaml)"
+        " file of tasks (ralph init --from FILE)"
     )
 
 
@@ -216,13 +234,15 @@ def _tell(console: Console, result: Result, folder: StateFolder) -> None:
     prd = result.prd
     completed = sum(task.status == "completed" for task in prd.tasks)
     new = len(result.merged.added)
-    console.line(f"{folder.prd}: {len(prd.tasks)} tasks, {completed} completed already, {new} new")
+    console.line(f"{folder.prd}: {counted(len(prd.tasks), 'task')}, {completed} completed already, {new} new")
     for problem in result.reading.problems:
         console.error(problem.told(folder.root))
     for text in (*result.merged.problems, *result.gate_problems):
         console.error(text)
     if result.merged.vanished:
         console.line(f"no longer in the source, kept: {', '.join(result.merged.vanished)}")
+    if ticked := result.merged.ticked:
+        console.line(f"ticked in the source, but not verified, so still to be done: {some(ticked)}")
     for difference in result.merged.differs:
         console.line(_told(difference))
     if bare := [task.id for task in tasks_without_criteria(prd)]:
@@ -234,6 +254,8 @@ def _tell(console: Console, result: Result, folder: StateFolder) -> None:
         console.line(f"{folder.config}: gates found, run after each attempt:")
         for step in result.steps:
             console.line(f"  {step.name}: {step.command}")
+        beside = [*result.workspace.copy, *result.workspace.link]
+        console.line(f"  in a clean checkout{f', with your {some(beside)}' if beside else ''} (verification.clean)")
     else:
         console.line(f"{folder.config}: no gates found; add some under verification.steps before 'ralph run'")
     console.line("")
@@ -242,7 +264,8 @@ def _tell(console: Console, result: Result, folder: StateFolder) -> None:
 
 
 def _told(difference: Difference) -> str:
-    more = [f"lists {len(difference.missing)} more criteria"] if difference.missing else []
+    missing = counted(len(difference.missing), "more criterion", "more criteria")
+    more = [f"lists {missing}"] if difference.missing else []
     if difference.stages:
         more.append(f"has other criteria for {', '.join(difference.stages)}")
     return f"{difference.task_id}: its source {' and '.join(more)}; prd.json is kept as it is"

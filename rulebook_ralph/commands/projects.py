@@ -70,12 +70,12 @@ def end_orphans(dead: Dead, report: Callable[[events.Event], None], *, within: C
         ended, remain = end_what_was_left_by(one.pid)
         if remain:
             raise RalphError(
-                f"{remain} processes that the dead run (process {one.pid}) left cannot be ended; end them first"
+                f"{counted(remain, 'process', 'processes')} that the dead run (process {one.pid}) left cannot be "
+                "ended; end what is left first"
             )
         if ended:
-            report(
-                events.Notice("warning", f"ended {ended} processes that the dead run (process {one.pid}) left running")
-            )
+            many = counted(ended, "process", "processes")
+            report(events.Notice("warning", f"ended {many} that the dead run (process {one.pid}) left running"))
     dead.ended()
     starts = [one.started for one in dead_here if one.started and not machine.is_other(one)]
     if starts and within:

@@ -17,6 +17,7 @@ from rulebook_ralph.loop.landing import Landing
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.loop.pruning import Plan
 from rulebook_ralph.state import store
+from rulebook_ralph.workspace import isolated_place
 from rulebook_ralph.workspace.snapshot import Workspace
 
 _KIB = 1024
@@ -46,6 +47,8 @@ def command(app: App, *, keep: int, dry_run: bool, yes: bool, held: bool, json: 
             committed = False
         else:
             planned, committed = _prune(app, console, project, keep=keep, yes=yes, with_held=held, asks=not json)
+            if removed := isolated_place.remove_vanished(app.environment):
+                console.line(f"removed {counted(removed, 'checkout')} of dead runs and vanished repositories")
         if json:
             console.json(_as_json(planned, removed=not dry_run, committed=committed, with_held=held))
     return 0
@@ -116,7 +119,7 @@ def _iterations(numbers: tuple[int, ...]) -> str:
         else:
             ranges.append([number, number])
     shown = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:_MOST_RANGES]]
-    more = f" and {len(ranges) - _MOST_RANGES} more ranges" if len(ranges) > _MOST_RANGES else ""
+    more = f" and {counted(len(ranges) - _MOST_RANGES, 'more range')}" if len(ranges) > _MOST_RANGES else ""
     return f"{'iteration' if len(numbers) == 1 else 'iterations'} {', '.join(shown)}{more}"
 
 

@@ -14,7 +14,7 @@ from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import Prd
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.loop import preflight, recovery, restored
+from rulebook_ralph.loop import leftovers, preflight, recovery, restored
 from rulebook_ralph.loop.landing import Kept
 from rulebook_ralph.loop.project import Project, refuse_second_state
 from rulebook_ralph.loop.restored import Restored
@@ -114,6 +114,7 @@ def _put_into_tree(app: App, project: Project, prd: Prd, number: int) -> str:
         preflight.require_nothing_unfinished(project)
         is_on_branch(repository, prd, otherwise=" (or give --branch NAME or --to FOLDER)")
         workspace = Workspace(repository)
+        recovery.end_leaving(project, workspace)
         kept = _standing(project, workspace, number)
         standing, wanted = (
             kept.tree if kept else repository.tree_of("HEAD"),
@@ -164,13 +165,24 @@ def _take_out(app: App, project: Project, prd: Prd, number: int) -> str:
         is_on_branch(repository, prd)
         workspace = Workspace(repository)
         note = restored.noted(project)
-        kept = _standing(project, workspace, number)
-        whose = note.number if note and kept and note.tree == kept.tree else restored.newest_number(project)
-        if kept is None or whose != number:
-            raise RalphError(f"what iteration {number} left does not stand in the tree as it was; see: git status")
-        restoring.place(workspace, kept.tree, repository.tree_of("HEAD"))
+        begun = recovery.end_leaving(project, workspace)
+        if begun is None or begun != _tree(project, prd, note, number):
+            kept = _standing(project, workspace, number)
+            whose = note.number if note and kept and note.tree == kept.tree else restored.newest_number(project)
+            if kept is None or whose != number:
+                raise RalphError(f"what iteration {number} left does not stand in the tree as it was; see: git status")
+            leftovers.begin_leaving(project, kept.tree)
+            restoring.place(workspace, kept.tree, repository.tree_of("HEAD"))
+            leftovers.end_leaving(project)
         restored.forget(project)
     return f"the work of iteration {number} left the tree; bring it back: ralph restore {number}"
+
+
+def _tree(project: Project, prd: Prd, note: Restored | None, number: int) -> str:
+    """With the work of that iteration in it."""
+    if note is not None and note.number == number:
+        return note.tree
+    return project.repository.tree_of(_snapshot(project, prd, number)[0])
 
 
 def _make_branch(app: App, project: Project, found: Found, branch: str) -> str:

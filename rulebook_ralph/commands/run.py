@@ -17,12 +17,14 @@ from rulebook_ralph.core.criteria import STAGES
 from rulebook_ralph.core.redaction import cleaned
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.loop import rehearsal, summary
+from rulebook_ralph.loop import notification, rehearsal, summary
 from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.manager import Manager
+from rulebook_ralph.loop.notification import Notifier
 from rulebook_ralph.loop.options import RunOptions
 from rulebook_ralph.loop.preflight_secrets import require_no_secret
 from rulebook_ralph.state import lock
+from rulebook_ralph.state.store import StateFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +144,13 @@ def run_once(
 
     `spent` is what other runs have used of the same limits; `begins` is told of the run. Raises RalphError.
     """
-    repository = open_root(app)[1]
-    with lock.held(repository.lock_file, since=app.clock.iso(), command=options.command) as died:
+    root, repository = open_root(app)
+
+    def warn(text: str) -> None:
+        report(events.Notice("warning", text))
+
+    notifier = Notifier(StateFolder(root), app.environment, warn=warn)
+    with notifier, lock.held(repository.lock_file, since=app.clock.iso(), command=options.command) as died:
         if died is not None:
             end_orphans(died, report, within=(repository.root, repository.git_folder))
         bring_back_state(app, report, command=options.command)
@@ -160,8 +167,12 @@ def run_once(
         require_no_secret(project, crew)
 
         def told(event: events.Event) -> None:
-            report(cleaned(event, manager.redactor.clean_cut))
+            event = cleaned(event, manager.redactor.clean_cut)
+            report(event)
+            notifier.heard(event, manager.config.notify, manager.redactor.clean)
 
+        for problem in notification.problems(limited.config.notify, app.environment):
+            warn(problem)
         manager = Manager(
             limited,
             crew,

@@ -11,6 +11,7 @@ from rulebook_ralph.console import Console
 from rulebook_ralph.core import amounts
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import CheckResult, Iteration
+from rulebook_ralph.core.review import Review
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.state import codec, history
 from rulebook_ralph.workspace import commits
@@ -64,6 +65,17 @@ def _tell_check(console: Console, check: CheckResult) -> None:
         console.line(f"            {'met' if finding.met else 'NOT met'}: {finding.criterion}{place}")
 
 
+def _tell_review(console: Console, review: Review) -> None:
+    for look in review.looks:
+        why = f": {look.reason}" if look.reason else ""
+        took = amounts.duration(look.duration_ms / 1000)
+        console.line(f"  review    {look.tier} by {look.reviewer}: {look.decision}{why} ({took})")
+    for issue in review.issues:
+        console.line(f"            {issue.severity} {issue.place} ({issue.type}): {issue.description}")
+    for name in review.not_reviewed:
+        console.line(f"            not reviewed: {name}")
+
+
 def _tell(console: Console, record: Iteration) -> None:
     cost = "" if record.cost_usd is None else f", {amounts.money(record.cost_usd)}"
     verdict = record.verdict
@@ -78,6 +90,8 @@ def _tell(console: Console, record: Iteration) -> None:
         console.line(f"  commit    {record.commit[:12]}")
     for check in record.checks:
         _tell_check(console, check)
+    if record.review:
+        _tell_review(console, record.review)
     for line in record.log:
         console.line(f"  note      {line}")
     if record.files_changed:

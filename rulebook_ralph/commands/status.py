@@ -12,6 +12,7 @@ from rulebook_ralph.commands.state_folders import state_folder
 from rulebook_ralph.console import Console
 from rulebook_ralph.core import amounts
 from rulebook_ralph.core.enumeration import counted
+from rulebook_ralph.errors import RalphError
 from rulebook_ralph.state import held, history, lock, overview, store
 from rulebook_ralph.state.lock import Holder
 from rulebook_ralph.state.overview import Overview, TaskOverview
@@ -31,7 +32,7 @@ _STATUSES = ("completed", "in_iteration", "pending", "blocked")
 def command(app: App, *, everything: bool, json: bool) -> int:
     """Where the tasks stand, what they cost so far, and whether a run goes on and what it does."""
     folder = state_folder(app)
-    prd = overview.decode(store.read_prd_bytes(folder), name=str(folder.prd))
+    prd, problem = _list(app, folder)
     private = _private(folder)
     running = lock.holder(private / "lock")
     situation = _situation(private, running) if running else None
@@ -39,13 +40,48 @@ def command(app: App, *, everything: bool, json: bool) -> int:
     waiting = len(held.find(private / held.FOLDER))
     with app.console(json=json) as console:
         if json:
-            console.json(_as_json(prd, running, situation, folder) | {"watching": watching, "held": waiting})
+            more = {"watching": watching, "held": waiting, "problem": problem or None}
+            console.json(_as_json(prd, running, situation, folder) | more)
         else:
             told = _run_lines(running, situation, now=app.clock.now()) or _watch_lines(private, watching)
+            if problem:
+                told.append(problem)
             if waiting:
                 told.append(f"held: {counted(waiting, 'edit')} made while an agent worked; see: ralph accept")
             _tell(console, prd, everything=everything, running=told)
     return 0
+
+
+def _list(app: App, folder: StateFolder) -> tuple[Overview, str]:
+    """The list as the next run begins with it, and what is to be said of it. Raises RalphError.
+
+    What a run did that could not read the file is in the saved state alone; it is looked for where the history knows
+    more than the list.
+    """
+    try:
+        prd = overview.decode(store.read_prd_bytes(folder), name=str(folder.prd))
+        newest = max(history.numbers(folder)[-1:], default=0)
+        if newest <= prd.newest or not (saved := _saved_list(app, folder)):
+            return prd, ""
+    except RalphError as error:
+        if not folder.prd.exists() or not (saved := _saved_list(app, folder)):
+            raise
+        return saved, f"{error}; this is the list that the run went on with: mend the file, both are merged then"
+    return saved, "what a run did that could not read prd.json is in this list; the next run writes it there"
+
+
+def _saved_list(app: App, folder: StateFolder) -> Overview | None:
+    from rulebook_ralph.commands.projects import open_root  # noqa: PLC0415 - git, only where something is amiss
+    from rulebook_ralph.loop import prd_file  # noqa: PLC0415
+
+    repository = open_root(app)[1]
+    try:
+        prd = store.read_prd(folder)
+    except RalphError:
+        found = prd_file.waiting(repository, None)
+        return overview.of(found.saved) if found else None
+    found = prd_file.waiting(repository, prd)
+    return overview.of(found.merged_into(prd)) if found else None
 
 
 def _private(folder: StateFolder) -> Path:
@@ -100,7 +136,7 @@ def _tell(console: Console, prd: Overview, *, everything: bool, running: list[st
     places: dict[str, list[int]] = {status: [] for status in _STATUSES}
     for index, task in enumerate(prd.tasks):
         places[task.status].append(index)
-    console.line(f"{prd.project}: {len(places['completed'])} of {len(prd.tasks)} tasks completed")
+    console.line(f"{prd.project}: {len(places['completed'])} of {counted(len(prd.tasks), 'task')} completed")
     console.line("  " + ", ".join(f"{len(places[status])} {status}" for status in _STATUSES if status != "completed"))
     totals = prd.totals
     console.line(

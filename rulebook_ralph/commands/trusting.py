@@ -181,4 +181,5 @@ def _of_settings(settings: Config, origins: Mapping[str, str]) -> Iterable[Confi
         executors=of_project("tools.executors"),
         gates=of_project("verification.steps"),
         hooks=of_project("hooks"),
+        setup=of_project("workspace.setup"),
     )

@@ -44,6 +44,7 @@ def command(app: App, task_ids: tuple[str, ...], *, trust_commands: bool, json: 
             ask=model.ask,
             no_model=model.missing,
             gate_ended=lambda result: console.report(events.GateEnded(result)),
+            notice=console.report,
         )
         try:
             report = verifier.verify(_chosen(prd, task_ids), with_models=bool(task_ids))

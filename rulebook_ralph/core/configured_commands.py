@@ -16,6 +16,8 @@ from rulebook_ralph.core.criteria_reading import part_verification, read_criteri
 from rulebook_ralph.core.model import Task
 from rulebook_ralph.core.settings import Config
 
+SETUP = "workspace.setup"
+"""What the setup of a checkout is called, as a command and as a gate."""
 _WHOLE = msgspec.json.Encoder(order="sorted")
 
 
@@ -36,12 +38,14 @@ class ConfiguredCommand:
 
 
 def commands_of_config(
-    config: Config, *, executors: bool = True, gates: bool = True, hooks: bool = True
+    config: Config, *, executors: bool = True, gates: bool = True, hooks: bool = True, setup: bool = True
 ) -> Iterator[ConfiguredCommand]:
-    """Gates, hooks, and agents that are more than a name of one that is installed."""
+    """Gates, the setup of their checkout, hooks, and agents that are more than a name of one that is installed."""
     if gates:
         for step in config.verification.steps:
             yield _shell(f"gate {step.name}", step.command, step.working_dir, step.env)
+    if setup and config.workspace.setup.strip():
+        yield _shell(SETUP, config.workspace.setup, ".", {})
     if hooks:
         for hook in config.hooks:
             if hook.command:

@@ -11,6 +11,7 @@ from rulebook_ralph.core import taking
 from rulebook_ralph.core.criteria_reading import canonical, completion_faults
 from rulebook_ralph.core.enumeration import counted, some
 from rulebook_ralph.core.model import Json, Prd, Status, Task, Value
+from rulebook_ralph.core.plan import AddAll, extended
 from rulebook_ralph.core.prd_rules import problems_of
 from rulebook_ralph.core.problem import Fault, dotted, escaped
 from rulebook_ralph.core.struct_reading import camel
@@ -62,13 +63,15 @@ class Remove(Value, frozen=True, kw_only=True, tag_field="edit", tag="remove"):
     task_id: str
 
 
-Edit = Add | Change | Unblock | Reopen | Done | Remove | Take
+Edit = Add | AddAll | Change | Unblock | Reopen | Done | Remove | Take
 Sent = Edit | Put
 """What a person sends to a run: an edit of the list, or another content of a file beside it."""
 
 
 class EditRefusedError(RalphError):
-    """An edit that is not legal, or not now. `faults` has all that is wrong; their paths begin at the task."""
+    """An edit that is not legal, or not now. `faults` has all that is wrong; their paths begin at the task, or at
+    `tasks` where it adds several.
+    """
 
     def __init__(self, *faults: Fault) -> None:
         first = faults[0]
@@ -96,6 +99,8 @@ def apply(prd: Prd, edit: Edit, *, at: str, at_work: Collection[str] | None = No
     match edit:
         case Add():
             after, answer = _added(prd, edit)
+        case AddAll():
+            after, answer = _added_all(prd, edit)
         case Change():
             after, answer = _changed(prd, edit, at_work)
         case Remove():
@@ -135,6 +140,15 @@ def _added(prd: Prd, edit: Add) -> tuple[Prd, str]:
     task = with_words(Task(id=edit.task_id, title=""), edit.words, faults)
     after = _checked(prd, replace(prd, tasks=(*prd.tasks, task)), len(prd.tasks), faults)
     return after, f"{task.id}: added"
+
+
+def _added_all(prd: Prd, edit: AddAll) -> tuple[Prd, str]:
+    faults: list[Fault] = []
+    after = extended(prd, edit.tasks, faults)
+    if faults:
+        raise EditRefusedError(*dict.fromkeys(faults))
+    names = [task.id for task in after.tasks[len(prd.tasks) :]]
+    return after, f"added {counted(len(names), 'task')}: {some(names, 8)}"
 
 
 def _changed(prd: Prd, edit: Change, at_work: Collection[str]) -> tuple[Prd, str]:

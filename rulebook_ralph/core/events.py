@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Literal
 
 from rulebook_ralph.core.evidence import CheckResult, StopReason, Usage
+from rulebook_ralph.core.review import Review, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,19 @@ class GateStarted:
 class GateEnded:
     result: CheckResult
     on_base: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewStarted:
+    tier: Tier
+    reviewer: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewEnded:
+    """One reviewer looked."""
+
+    review: Review
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +149,8 @@ Event = (
     | AgentActivity
     | GateStarted
     | GateEnded
+    | ReviewStarted
+    | ReviewEnded
     | Waiting
     | IterationSettled
     | RunEnded

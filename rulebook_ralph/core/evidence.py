@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from rulebook_ralph.core.model import CompletionSummary, Json, Stage, Value
+from rulebook_ralph.core.review import Review
 
 AgentStatus = Literal["finished", "failed", "truncated", "killed"]
 """finished: a terminal success event was seen. failed: a terminal error, or a non-zero exit. truncated: the output
@@ -240,12 +241,15 @@ class Iteration(Value, frozen=True, kw_only=True):
     failed_count: int = 0
     quality_metrics: dict[str, bool] = {}
     checks: tuple[CheckResult, ...] = ()
+    review: Review | None = None
     log: tuple[str, ...] = ()
     red_on_base: tuple[str, ...] = ()
     tests_on_base: dict[str, int] = {}
+    failing_on_base: dict[str, int] = {}
     failure: str = ""
     repeats: int = 0
     restarted: bool = False
+    best_attempt: int | None = None
     files_changed: tuple[str, ...] = ()
     parsed: ParsedIteration | None = None
     context_loss: bool = False

@@ -2,7 +2,10 @@
 
 import re
 
+from rulebook_ralph.core.problem import escaped
+
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_ALLOWED = re.compile(r"[A-Za-z0-9._-]")
 _FIRST = re.compile(r"[A-Za-z0-9]")
 MAX_LENGTH = 100
 
@@ -16,10 +19,11 @@ def problem_with_id(task_id: str) -> str | None:
         return "is empty"
     if len(task_id) > MAX_LENGTH:
         return f"is longer than {MAX_LENGTH} characters"
-    if not _FIRST.match(task_id):
+    if task_id[0].isascii() and not _FIRST.match(task_id):
         return "must start with a letter or digit"
     if not _ID.fullmatch(task_id):
-        return "may hold only letters, digits, '.', '_' and '-'"
+        other = next(char for char in task_id if not _ALLOWED.match(char))
+        return f"may hold only letters, digits, '.', '_' and '-' (a-z, A-Z, 0-9), not '{escaped(other)}'"
     if ".." in task_id or task_id.endswith((".", ".lock")):
         return "must not hold '..', nor end with '.' or '.lock'"
     return None

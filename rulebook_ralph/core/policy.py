@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from rulebook_ralph.core.enumeration import counted
 from rulebook_ralph.core.evidence import CompletionStatus, StopReason, Verdict
 from rulebook_ralph.core.lifecycle import Trigger
 from rulebook_ralph.core.model import Stage
@@ -44,6 +45,9 @@ def limit_reached(limits: Limits, tally: RunTally, *, max_iterations: int) -> St
 
 SAME_FAILURES = 3
 """So many same failures in a row mean that an attempt is stuck: it starts again from the base, once."""
+
+GIVEN_UP: tuple[StopReason, ...] = ("max-iterations", "max-cost", "max-wall-time", "stuck")
+"""Why a task is blocked that is not said to be impossible: a person may want to go on with what there is."""
 
 _OWN_FAULT = ("agent", "integrity", "contradictions")
 """Hooks whose failure is a later stage's own: that stage is tried again, the task is not sent back."""
@@ -141,7 +145,7 @@ def _used_up(verdict: Verdict, standing: Standing, feedback: str) -> Settlement 
     """Blocked, where the stage's attempts or the task's time are used up."""
     allowed = standing.allowed[standing.stage]
     if verdict.counts and standing.attempt >= allowed:
-        reason = f"{allowed} of {allowed} attempts used; the last one: {verdict.reason}"
+        reason = f"{allowed} of {counted(allowed, 'attempt')} used; the last one: {verdict.reason}"
         return _blocked(reason, "max-iterations", feedback, counts=True)
     if standing.over_budget:
         reason = f"{standing.over_budget}; the last attempt: {verdict.reason}"
@@ -178,9 +182,8 @@ def _sent_back(
     first = standing.stages[0]
     if standing.used.get(first, 0) >= standing.allowed[first]:
         allowed = standing.allowed[first]
-        reason = (
-            f"{standing.stage} sent it back, but {allowed} of {allowed} attempts of {first} are used: {verdict.reason}"
-        )
+        used = f"{allowed} of {counted(allowed, 'attempt')} of {first} used"
+        reason = f"{standing.stage} sent it back, but {used}: {verdict.reason}"
         return _blocked(reason, "max-iterations", feedback, counts=True)
     return Settlement(
         "send_back",

@@ -50,6 +50,11 @@ def stages_of(config: Config, task: Task) -> tuple[Stage, ...]:
     return _overrides(task).stages or config.stages
 
 
+def implements(config: Config, task: Task) -> bool:
+    """Whether the task is to change files: one with no other stages than of a reviewer and the qa only checks."""
+    return any(stage in ("coder", "tester") for stage in stages_of(config, task))
+
+
 def stop_criteria_for(config: Config, task: Task) -> StopCriteria:
     """The project's stop criteria with what the task says of its own."""
     own: Tree = read_struct(task.overrides, Overrides, (), []).get("stopCriteria", {})
@@ -59,6 +64,11 @@ def stop_criteria_for(config: Config, task: Task) -> StopCriteria:
 def executor_for(config: Config, task: Task, stage: Stage) -> str:
     """The id of the agent that works on a task's stage: the stage's own, else the task's, else the default one."""
     return role_of(config, stage).executor or _overrides(task).executor or config.defaults.executor
+
+
+def reviewer_of(task: Task) -> str:
+    """The id of the task's own reviewer; empty where the project's reviews it."""
+    return _overrides(task).reviewer
 
 
 def rules_for(config: Config, task: Task) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from rulebook_ralph.core.evidence import StopReason
 from rulebook_ralph.core.model import Stage
 from rulebook_ralph.core.struct_reading import SECONDS
 
@@ -37,12 +38,38 @@ class Executor(Settings, frozen=True, kw_only=True):
     fallback: str = ""
 
 
+class AskedModel(Settings, frozen=True, kw_only=True):
+    """A model that is asked something, a plan for instance. `executor` as in Judge; it takes longer to answer."""
+
+    id: str
+    name: str = ""
+    executor: str = ""
+    model: str = "opus"
+    timeout: PositiveSeconds = 600
+
+
+class Reviewer(AskedModel, frozen=True, kw_only=True):
+    """Who reviews changes. Without `model` the tier says which, or the agent; without `checks` what the tier looks for.
+    Among them `tier` stands for all of the tier's own (checks/review_prompt.py has the names).
+    """
+
+    model: str = ""
+    checks: tuple[str, ...] = ()
+
+
 class Tools(Settings, frozen=True, kw_only=True):
     executors: tuple[Executor, ...] = ()
+    planners: tuple[AskedModel, ...] = ()
+    reviewers: tuple[Reviewer, ...] = ()
 
 
 class Defaults(Settings, frozen=True, kw_only=True):
     executor: str = "claude"
+    planner: str = ""
+    quick_reviewer: str = ""
+    deep_reviewer: str = ""
+    final_reviewer: str = ""
+    summarizer: str = ""
     max_iterations: PositiveInt | None = None
 
 
@@ -68,11 +95,24 @@ class VerificationStep(Settings, frozen=True, kw_only=True):
 
 
 class Verification(Settings, frozen=True, kw_only=True):
-    """The gates. `parallel`: all at once, to the end; else one after another, to the first required failure."""
+    """The gates. `parallel`: all at once, to the end; else one after another, to the first required failure. `clean`:
+    in a checkout of what git holds, with what `Workspace` says, else in the user's tree.
+    """
 
     enabled: bool = True
     parallel: bool = False
+    clean: bool = False
     steps: tuple[VerificationStep, ...] = ()
+
+
+class Workspace(Settings, frozen=True, kw_only=True):
+    """What a checkout has that git does not hold. `setup` is a shell command; `copy` are globs, `link` paths, of the
+    user's tree.
+    """
+
+    setup: str = ""
+    copy: tuple[str, ...] = ()
+    link: tuple[str, ...] = ()
 
 
 class Limits(Settings, frozen=True, kw_only=True):
@@ -142,6 +182,7 @@ CONTRADICTIONS = (
     "remains to be done",
     "still failing",
     "still fails",
+    "VERIFICATION_FAIL",
 )
 
 
@@ -163,6 +204,12 @@ class Judge(Settings, frozen=True, kw_only=True):
     executor: str = ""
     model: str = "haiku"
     timeout: PositiveSeconds = 180
+
+
+class Reviewing(Settings, frozen=True, kw_only=True):
+    """Reviews of changes. One question holds so many tokens of a change; a larger one is reviewed in parts."""
+
+    prompt_tokens: Annotated[int, msgspec.Meta(ge=2000)] = 50_000
 
 
 class Role(Settings, frozen=True, kw_only=True):
@@ -190,9 +237,12 @@ class Ralph(Settings, frozen=True, kw_only=True):
 
 
 class Overrides(Settings, frozen=True, kw_only=True):
-    """What a task says of its own (`overrides` in prd.json); whatever is left out is the project's."""
+    """What a task says of its own (`overrides` in prd.json); whatever is left out is the project's. `reviewer` is both
+    the quick and the deep one.
+    """
 
     executor: str = ""
+    reviewer: str = ""
     rules: tuple[str, ...] = ()
     stages: tuple[Stage, ...] = ()
     stop_criteria: StopCriteria = StopCriteria()
@@ -214,6 +264,26 @@ class Git(Settings, frozen=True, kw_only=True):
     state_commit: Literal["separate", "none"] = "separate"
 
 
+class Notify(Settings, frozen=True, kw_only=True):
+    """Who is told of a run's end, and at which stop reasons; `task_completed` as well of each task. An entry of `urls`
+    is an address of apprise, or `${NAME}` for one that a variable of the environment holds.
+    """
+
+    urls: tuple[str, ...] = ()
+    on: tuple[StopReason, ...] = (
+        "complete",
+        "blocked",
+        "stuck",
+        "max-iterations",
+        "max-wall-time",
+        "max-cost",
+        "rate-limited",
+        "error",
+    )
+    task_completed: bool = False
+    timeout: PositiveSeconds = 10
+
+
 class Config(Settings, frozen=True, kw_only=True):
     """Everything that can be configured, with the built-in values."""
 
@@ -221,13 +291,16 @@ class Config(Settings, frozen=True, kw_only=True):
     defaults: Defaults = Defaults()
     rules: tuple[str, ...] = ()
     verification: Verification = Verification()
+    workspace: Workspace = Workspace()
     stages: tuple[Stage, ...] = ("coder",)
     stop_criteria: StopCriteria = StopCriteria()
     hooks: tuple[Hook, ...] = ()
     protect: tuple[str, ...] = ()
     integrity: Integrity = Integrity()
     judge: Judge = Judge()
+    review: Reviewing = Reviewing()
     ralph: Ralph = Ralph()
     limits: Limits = Limits()
     prices: dict[str, Price] = {}
     git: Git = Git()
+    notify: Notify = Notify()

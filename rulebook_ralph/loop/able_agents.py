@@ -24,7 +24,7 @@ class AbleAgents:
         line = self._crew.chain(executor)
         new = [each for each in line if each not in self._probes]
         for each in new:
-            self._probes[each] = self._crew.member(each).agent.probe()
+            self.probe(each)
             self._warn_of_server(each)
         absent = [each for each in line if not self._probes[each].installed]
         if absent == list(line):
@@ -32,6 +32,12 @@ class AbleAgents:
             raise RalphError(f"{self._probes[executor].problem}{others}", exit_code=ExitCode.AGENT)
         for each in reversed(absent):
             self._replace(each, first=each == executor, told=each not in new)
+
+    def probe(self, executor: str) -> Probe:
+        """How the executor's own probe ended, looked at once. Raises RalphError for one that cannot be made."""
+        if executor not in self._probes:
+            self._probes[executor] = self._crew.member(executor).agent.probe()
+        return self._probes[executor]
 
     def _replace(self, executor: str, *, first: bool, told: bool) -> None:
         others = self._crew.chain(executor)[1:]

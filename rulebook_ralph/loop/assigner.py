@@ -17,6 +17,7 @@ from rulebook_ralph.loop.iteration import Assignment
 from rulebook_ralph.loop.landing import Kept
 from rulebook_ralph.loop.options import RunOptions
 from rulebook_ralph.loop.project import Project
+from rulebook_ralph.loop.template_files import TemplateFiles
 from rulebook_ralph.workspace.snapshot import Change, Opening
 
 
@@ -57,6 +58,7 @@ class Assigner:
     gatekeeper: Gatekeeper
     options: RunOptions
     codebase: Codebase
+    templates: TemplateFiles
 
     def stage(self, task: Task, kept: Kept | None) -> Stage:
         """The stage to work on: while the task's work stands in the tree the one it had come to, else the first."""
@@ -75,7 +77,7 @@ class Assigner:
     def brief(self, this: Pass, now: Now, opening: Opening) -> brief.Brief:
         """The prompt for a pass."""
         config, task = self.project.config, this.task
-        return brief.render(
+        return self.templates.brief(
             brief.Situation(
                 prd=now.prd,
                 task=task,
@@ -137,6 +139,7 @@ class Assigner:
             stage=stage,
             attempt=this.attempt,
             last_stage=requirements.stages_of(config, task)[-1] == stage,
+            implements=requirements.implements(config, task),
             criteria=criteria,
             earlier=self._earlier(task, stage),
             stop_criteria=requirements.stop_criteria_for(config, task),
@@ -146,6 +149,7 @@ class Assigner:
             judging=self.judging(task, stage),
             excused=base.red,
             tests_on_base=base.tests,
+            failing_on_base=base.failing,
             protect=config.protect,
             integrity=config.integrity,
             trust_agent=self.options.trust_agent,

@@ -10,16 +10,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import jinja2
 import msgspec
-from jinja2 import meta
 
-from rulebook_ralph import resources
 from rulebook_ralph.core.criteria import Criteria
 from rulebook_ralph.core.model import LOOP_FIELDS, Prd, Stage, Task
+from rulebook_ralph.core.problem import Problem
 from rulebook_ralph.core.settings import StopCriteria, VerificationStep
 from rulebook_ralph.core.struct_reading import camel
 from rulebook_ralph.loop import completion_summary, expectations
+from rulebook_ralph.loop.template_sandbox import BrokenTemplateError, rendered
+from rulebook_ralph.loop.templates import SUFFIX, VARIABLES, Templates
 from rulebook_ralph.loop.token_budget import BYTES_PER_TOKEN, Rest, cut, few, tokens
 from rulebook_ralph.state import progress
 
@@ -38,6 +38,7 @@ _SLACK = 100
 """Tokens for headings, numbers and the task's id."""
 
 _TABLE_ROWS = 60
+BUILT_IN_ALONE = Templates()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,51 +82,59 @@ class Situation:
     """Facts of the code base, one line each; those of the last base, so that they change seldom."""
 
 
-def render(situation: Situation) -> Brief:
-    """The prompt for a task; stays under `prompt_tokens`.
+def render(situation: Situation, templates: Templates = BUILT_IN_ALONE) -> Brief:
+    """The prompt for a task; stays under `prompt_tokens`. Raises BrokenTemplateError for a person's template.
 
     The stable parts have fixed shares, so that what changes below moves nothing in them; the rest shares what is left,
     the most important parts first.
     """
+    name = f"{situation.stage}{SUFFIX}"
+    budget = max(0, situation.prompt_tokens - _fixed_tokens(name, templates) - _SLACK)
+    prompt = _without_tags(rendered(templates, name, variables(situation, budget)))
+    if templates.own and (taken := tokens(prompt)) > situation.prompt_tokens:
+        told = f"the prompt would take {taken} tokens, more than limits.promptTokens ({situation.prompt_tokens})"
+        raise BrokenTemplateError(Problem(templates.blamed(situation.stage), None, "", told))
+    return Brief(prompt, prompt.find(f"\n{STATUSES_HEADING}\n") + 1)
+
+
+def variables(situation: Situation, budget: int) -> dict[str, object]:
+    """What a template is given (VARIABLES), in `budget` tokens, the task itself aside."""
     now, task = situation, situation.task
-    budget = max(0, now.prompt_tokens - _fixed_tokens(now.stage) - _SLACK)
     rules = few(now.rules, int(budget * _RULES_SHARE))
     codebase = few(now.codebase, int(budget * _CODEBASE_SHARE))
     prd = task_list(now.prd, limit=int(budget * _PRD_SHARE))
     recent = recent_progress(now.progress, limit=int(budget * _PROGRESS_SHARE))
     listed = (*rules, *codebase)
     rest = Rest(budget, budget - sum(map(tokens, (*listed, prd, recent))) - 2 * len(listed))
-    prompt = _template(now.stage).render(
-        rules=rules,
-        codebase=codebase,
-        prd=prd,
-        progress=recent,
-        statuses_heading=STATUSES_HEADING,
-        task=task,
-        stage=now.stage,
-        title=rest.text(" ".join(task.title.split()), 0.03),
-        steps=rest.items([*map(expectations.gate, now.steps), *expectations.required(now.stop_criteria)], 0.05),
-        success=rest.text(now.criteria.description, 0.04),
-        checks=rest.items(expectations.told(now.criteria, task), 0.05),
-        feedback=rest.text(now.feedback, 0.08),
-        criteria=rest.text("\n".join(f"- {criterion}" for criterion in task.acceptance_criteria), 0.15),
-        description=rest.text(task.description, 0.15),
-        outcome=rest.text(task.outcome, 0.03),
-        notes=rest.text(task.notes, 0.03),
-        statuses=rest.text(status_table(now.prd), 0.06),
-        dependencies=rest.items(_built_on(now.prd, task, int(budget * _DEPENDENCIES_SHARE)), _DEPENDENCIES_SHARE),
-        files=rest.items(task.relevant_files[:50], 0.03),
-        changed=rest.items(now.changed[:100], 0.03) if now.stage != "coder" else [],
-        base=now.base[:12],
-        commits=rest.text("\n".join(now.commits), 0.03),
-        promise=now.criteria.promise,
-        iteration=now.iteration,
-        max_iterations=now.max_iterations,
-        attempt=now.attempt,
-        max_attempts=now.max_attempts,
-    )
-    prompt = _without_tags(prompt)
-    return Brief(prompt, prompt.index(f"\n{STATUSES_HEADING}\n") + 1)
+    return {
+        "rules": rules,
+        "codebase": codebase,
+        "prd": prd,
+        "progress": recent,
+        "statuses_heading": STATUSES_HEADING,
+        "task": task,
+        "stage": now.stage,
+        "title": rest.text(" ".join(task.title.split()), 0.03),
+        "steps": rest.items([*map(expectations.gate, now.steps), *expectations.required(now.stop_criteria)], 0.05),
+        "success": rest.text(now.criteria.description, 0.04),
+        "checks": rest.items(expectations.told(now.criteria, task), 0.05),
+        "feedback": rest.text(now.feedback, 0.08),
+        "criteria": rest.text("\n".join(f"- {criterion}" for criterion in task.acceptance_criteria), 0.15),
+        "description": rest.text(task.description, 0.15),
+        "outcome": rest.text(task.outcome, 0.03),
+        "notes": rest.text(task.notes, 0.03),
+        "statuses": rest.text(status_table(now.prd), 0.06),
+        "dependencies": rest.items(_built_on(now.prd, task, int(budget * _DEPENDENCIES_SHARE)), _DEPENDENCIES_SHARE),
+        "files": rest.items(task.relevant_files[:50], 0.03),
+        "changed": rest.items(now.changed[:100], 0.03) if now.stage != "coder" else [],
+        "base": now.base[:12],
+        "commits": rest.text("\n".join(now.commits), 0.03),
+        "promise": now.criteria.promise,
+        "iteration": now.iteration,
+        "max_iterations": now.max_iterations,
+        "attempt": now.attempt,
+        "max_attempts": now.max_attempts,
+    }
 
 
 def _built_on(prd: Prd, task: Task, limit: int) -> list[str]:
@@ -255,26 +264,9 @@ def _static_json(prd: Prd) -> str:
     return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode("utf-8")
 
 
-@functools.cache
-def _fixed_tokens(stage: str) -> int:
-    """What a stage's template itself takes, with all of its headings."""
-    names = meta.find_undeclared_variables(_environment().parse(resources.template_text("prompts/frame.md.j2")))
-    texts: dict[str, object] = dict.fromkeys({*names, "changed", "base"}, "-")
-    return tokens(_template(stage).render(texts | {"task": {"id": "-"}}))
-
-
-@functools.cache
-def _template(stage: str) -> jinja2.Template:
-    return _environment().get_template(f"prompts/{stage}.md.j2")
-
-
-@functools.cache
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.FunctionLoader(resources.template_text),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 - a prompt is no markup
-    )
+@functools.lru_cache(maxsize=32)
+def _fixed_tokens(name: str, templates: Templates) -> int:
+    """What a template itself takes, with all of its headings."""
+    numbers = dict.fromkeys(("iteration", "max_iterations", "attempt", "max_attempts"), 1)
+    values = {**dict.fromkeys(VARIABLES, "-"), **numbers, "task": Task(id="-", title="-")}
+    return tokens(rendered(templates, name, values))

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from rulebook_ralph.core.events import Notice
 from rulebook_ralph.core.printable import printable
+from rulebook_ralph.loop.checkout import UnusableError
 from rulebook_ralph.loop.evidence import Gates, is_held
+from rulebook_ralph.loop.ticking import Ticked, tick
+from rulebook_ralph.sources.source import COMMIT_MESSAGE
 from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace.git import GitError
 
@@ -40,6 +44,20 @@ class Candidate:
         self._parsed = parsed
         self._put_back = put_back
         self._gates: Gates | None = None
+        self._ticked: Ticked | None = None
+
+    @property
+    def standing(self) -> str:
+        """The tree that stands in the work tree: the one that is judged, with the task's box ticked once it is made a
+        commit (loop/ticking.py).
+        """
+        return self._ticked.tree if self._ticked else self.tree
+
+    def untick(self) -> None:
+        """Take the tick back, where no task is completed after all."""
+        if self._ticked:
+            self._ticked.take_back()
+            self._ticked = None
 
     def gates(self) -> Gates:
         """The gates' results on the tree, run at most once."""
@@ -52,12 +70,14 @@ class Candidate:
         message = commit_message(self._assignment.task, self._assignment, self._parsed)
         if (refused := self._pass_hooks(message)) is not None:
             return refused
-        if not self._tools.workspace.changes(self._assignment.opening.tree, self.tree):
+        changes = self._tools.workspace.changes(self._assignment.opening.tree, self.tree)
+        if self._assignment.implements and not changes:
             return "the gates or hooks took the change away again: nothing differs from the base commit"
+        self._ticked = tick(self._tools.workspace, self.tree, self._assignment.task, self._tell)
         try:
             self.made = commits.commit_tree(
                 self._tools.workspace.repository,
-                self.tree,
+                self.standing,
                 self._assignment.opening.commit,
                 message,
                 sign=self._tools.sign,
@@ -65,6 +85,9 @@ class Candidate:
         except GitError as error:
             return f"the commit could not be made: {error.stderr or error}"
         return None
+
+    def _tell(self, text: str) -> None:
+        self._tools.report(Notice("info", text))
 
     def _pass_hooks(self, message: str) -> str | None:
         run_hooks = self._tools.run_commit_hooks
@@ -75,7 +98,7 @@ class Candidate:
             self._put_back()
             if problem is not None:
                 return problem
-            if not self._tree_moved():
+            if not self._tree_moved(self._recaptured):
                 return None
             if (failed := self._still_holds()) is not None:
                 return failed
@@ -87,15 +110,21 @@ class Candidate:
             results = self._tools.run_gates(self.tree)
             self._put_back()
             before = self.tree
-            if not self._tree_moved():
-                return Gates(results)
+            try:
+                if not self._tree_moved(self._tools.tree_after_gates):
+                    return Gates(results)
+            except UnusableError as error:
+                return Gates((*results, error.result))
         return Gates(results, tuple(change.path for change in workspace.changes(before, self.tree)))
 
-    def _tree_moved(self) -> bool:
+    def _tree_moved(self, capture: Callable[[str], str]) -> bool:
         """Capture the tree again; whether it is another than the one judged so far."""
         before = self.tree
-        self.tree = self._tools.workspace.recapture(self._assignment.opening, before)
+        self.tree = capture(before)
         return before != self.tree
+
+    def _recaptured(self, tree: str) -> str:
+        return self._tools.workspace.recapture(self._assignment.opening, tree)
 
     def _still_holds(self) -> str | None:
         """Why the tree that the commit hooks changed does not hold any more, or None."""
@@ -109,13 +138,14 @@ class Candidate:
 
 
 def subject(task: Task) -> str:
-    """The first line of a task's commit."""
-    title = " ".join(printable(task.title).split()) or task.id
+    """The first line of a task's commit: the message that its plan asks for, else its title."""
+    asked = task.metadata.get(COMMIT_MESSAGE)
+    title = " ".join(printable(asked if isinstance(asked, str) and asked else task.title).split()) or task.id
     return title if len(title) <= _SUBJECT_LENGTH else title[: _SUBJECT_LENGTH - 1].rstrip() + "…"
 
 
 def commit_message(task: Task, assignment: Assignment, parsed: ParsedIteration) -> str:
-    """The task's title, the agent's summary, and the trailers by which the commit is recognised."""
+    """The task's subject, the agent's summary, and the trailers by which the commit is recognised."""
     trailers = (
         f"Ralph-Task: {task.id}\n"
         f"Ralph-Iteration: {assignment.number}\n"

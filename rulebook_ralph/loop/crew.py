@@ -16,9 +16,12 @@ from rulebook_ralph.agents.permission_advice import allowing
 from rulebook_ralph.agents.prices import priced_spend, with_cost
 from rulebook_ralph.agents.takeover import taken_over
 from rulebook_ralph.core.evidence import AgentResult
+from rulebook_ralph.core.notify_urls import resolved, secrets
+from rulebook_ralph.core.question import Ask
 from rulebook_ralph.core.redaction import Redactor
-from rulebook_ralph.core.settings import Config
+from rulebook_ralph.core.settings import Config, Judge
 from rulebook_ralph.core.spending import Spend, nobody_pays
+from rulebook_ralph.errors import RalphError
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +122,14 @@ class Crew:
         now = local_clock({**self._environment, **settings.env})
         return self.priced(taken_over(settings, output_file, started=started, now=now), executor)
 
-    def judging_model(self, cancelled: Event, *, spend: Spend = nobody_pays) -> JudgingModel:
-        """The model that judges semantic criteria, or why there is none. `spend` is told what each question took."""
+    def judging_model(
+        self, cancelled: Event, *, spend: Spend = nobody_pays, judge: Judge | None = None
+    ) -> JudgingModel:
+        """The model that judges semantic criteria, or another that looks at work in the same way; or why there is none.
+        `spend` is told what each question took.
+        """
         return judge_from(
-            self._config.judge,
+            judge or self._config.judge,
             settings_of=lambda executor: settings_of(self._config, executor),
             default_executor=self._config.defaults.executor,
             make_agent=registry.create,
@@ -132,14 +139,28 @@ class Crew:
             spend=priced_spend(spend, self._config.prices),
         )
 
+    def summarizing_model(self, cancelled: Event, *, spend: Spend) -> Ask | None:
+        """The model that says what completed tasks brought about; None where none is configured. Raises RalphError."""
+        chosen = self._config.defaults.summarizer
+        if not chosen:
+            return None
+        model = self.judging_model(cancelled, spend=spend, judge=replace(self._config.judge, executor=chosen))
+        if model.ask is None:
+            raise RalphError(f"defaults.summarizer: {model.missing}; or leave it out, to have the agents' own words")
+        return model.ask
+
     def redactor(self) -> Redactor:
-        """Takes out the secrets of the environment and of what agents, gates and hooks are given besides."""
+        """Takes out the secrets of the environment and of what agents, gates and hooks are given besides, and
+        where notifications go.
+        """
         config = self._config
         given = [
             *(executor.env for executor in config.tools.executors),
             *(step.env for step in config.verification.steps),
             *(hook.env for hook in config.hooks),
         ]
+        notified = secrets(resolved(config.notify.urls, self._environment))
+        given.append({f"NOTIFY_TOKEN_{index}": part for index, part in enumerate(notified)})
         own = {f"{name}\0{index}": value for index, env in enumerate(given) for name, value in env.items()}
         return Redactor({**self._environment, **own})
 

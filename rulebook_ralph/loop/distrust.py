@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import leftovers
@@ -38,10 +39,20 @@ def put_back_state(project: Project, notice: Notice) -> None:
         if own.phase == "executing":
             worked = True
             _put_back_files(project, left, notice)
+            _put_back_past(project, left, notice)
             _put_back_outside(project, left, notice)
         _put_back_record(project, left, own, notice)
     if worked:
         _put_away_strangers(project, kept, notice)
+
+
+def goes_back_to(project: Project, branch: str) -> bool:
+    """Whether HEAD was on that branch when an agent began that a dead run left at work, so that it goes back there."""
+    for left in leftovers.of_dead_runs(project):
+        own = _own_record(left)
+        if own is not None and own.phase == "executing" and left.guarded.head_was() == f"ref: refs/heads/{branch}":
+            return True
+    return False
 
 
 def _own_record(left: Leftovers) -> Iteration | None:
@@ -101,6 +112,39 @@ def _put_back_files(project: Project, left: Leftovers, notice: Notice) -> None:
             _write(path, content)
         else:
             _remove(path)
+
+
+def _put_back_past(project: Project, left: Leftovers, notice: Notice) -> None:
+    """What iterations before have written, as it was saved: files that are gone, and where HEAD was moved, as git does
+    it with those that another commit has otherwise or not at all, all of them.
+    """
+    reference = _state_of(left)
+    saved = commits.blobs_of_state(project.repository, reference) if reference else {}
+    past = [name for name in saved if name == "progress.txt" or name.startswith("history/")]
+    lost = [name for name in past if not _is_anything(project.folder.path / name)]
+    head = project.repository.git_folder / "HEAD"
+    if left.guarded.head_was() != head.read_text("utf-8", "replace").strip():
+        standing = [name for name in past if disk.content_of(project.folder.path / name) is not None]
+        blobs = commits.blobs_of_files(project.repository, standing)
+        lost += [name for name in standing if blobs[name] != saved[name] and name != leftovers.record_name(left.number)]
+    others = {name: disk.content_of(project.folder.path / name) for name in lost}
+    folder = leftovers.keep_aside(project, left.number, others)
+    for name in lost:
+        if (content := commits.file_of_state(project.repository, reference, name)) is not None:
+            _write(project.folder.path / name, content)
+    if lost:
+        kept = f" (what stood there: {folder})" if any(others.values()) else ""
+        notice(
+            "warning",
+            f"gone from {project.folder.path} since the dead run's agent started, and put back: {some(lost)}{kept}",
+        )
+
+
+def _state_of(left: Leftovers) -> str:
+    """The ref of the saved state that the run wrote to; empty where that is unknown."""
+    with suppress(RalphError):
+        return commits.state_reference(codec.decode_prd_quick(left.state.get("prd.json", b"")).project)
+    return ""
 
 
 def _covered(project: Project, left: Leftovers) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """All that follows from a configuration, made as one value: a run that goes on with another one swaps it whole."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 
@@ -9,19 +9,24 @@ from rulebook_ralph.agents.models import JudgingModel
 from rulebook_ralph.core import events
 from rulebook_ralph.core.model import Prd
 from rulebook_ralph.core.redaction import Redactor
+from rulebook_ralph.core.review import Memory
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.core.spending import Ledger
 from rulebook_ralph.loop import preflight
 from rulebook_ralph.loop.assigner import Assigner
 from rulebook_ralph.loop.codebase import Codebase
 from rulebook_ralph.loop.crew import Crew
+from rulebook_ralph.loop.gate_runner import GateRunner
 from rulebook_ralph.loop.gatekeeper import Gatekeeper
 from rulebook_ralph.loop.options import RunOptions
 from rulebook_ralph.loop.pipeline import CompletionHook
 from rulebook_ralph.loop.preflight_secrets import require_no_secret
 from rulebook_ralph.loop.project import Project
+from rulebook_ralph.loop.reviewing import Reviewing
 from rulebook_ralph.loop.rules.built_in import built_in_hooks
 from rulebook_ralph.loop.rules.user_hooks import HookTools, load_plugins, user_hooks
+from rulebook_ralph.loop.summarizer import Summarizer
+from rulebook_ralph.loop.template_files import TemplateFiles
 from rulebook_ralph.workspace.snapshot import Workspace
 
 
@@ -37,6 +42,8 @@ class Equipment:
     plugins: Mapping[str, CompletionHook]
     judging: Ledger
     model: JudgingModel
+    reviewing: Reviewing
+    summarizer: Summarizer
 
     @property
     def config(self) -> Config:
@@ -56,22 +63,33 @@ class Outfitter:
     hooks_folder: Path
     options: RunOptions
     codebase: Codebase
+    templates: TemplateFiles
     cancelled: Event
     report: Callable[[events.Event], None]
+    reviews: Memory = field(default_factory=dict)
 
     def equip(self, project: Project, crew: Crew) -> Equipment:
         """Raises RalphError for what cannot be made."""
         redactor, judging = crew.redactor(), Ledger()
-        gatekeeper = Gatekeeper(project, self.workspace, self.hooks_folder, redactor, self.cancelled, self.report)
+        runner = GateRunner.of(project, redactor.clean, self.cancelled, self.report)
+        gatekeeper = Gatekeeper(project, self.workspace, self.hooks_folder, runner)
         return Equipment(
             project=project,
             crew=crew,
             redactor=redactor,
             gatekeeper=gatekeeper,
-            assigner=Assigner(project, crew, gatekeeper, self.options, self.codebase),
+            assigner=Assigner(project, crew, gatekeeper, self.options, self.codebase, self.templates),
             plugins=load_plugins(project.config.hooks),
             judging=judging,
             model=crew.judging_model(self.cancelled, spend=judging.spend),
+            reviewing=Reviewing(
+                project.config, crew, redactor.clean, self.cancelled, judging.spend, self.report, self.reviews
+            ),
+            summarizer=Summarizer(
+                crew.summarizing_model(self.cancelled, spend=judging.spend),
+                warn=lambda text: self.report(events.Notice("warning", text)),
+                clean=redactor.clean,
+            ),
         )
 
     def anew(self, before: Equipment, config: Config, prd: Prd, notice: Callable[[str, str], None]) -> Equipment:

@@ -7,6 +7,7 @@ from rulebook_ralph.core.criteria import Criteria
 from rulebook_ralph.core.diff import FileDiff, Versions
 from rulebook_ralph.core.evidence import AgentResult, CheckResult, ParsedIteration, Verdict, Verified
 from rulebook_ralph.core.model import Stage, Task
+from rulebook_ralph.core.review import Review, Tier
 from rulebook_ralph.core.settings import Integrity, StopCriteria, VerificationStep
 from rulebook_ralph.workspace.snapshot import Change
 
@@ -24,11 +25,12 @@ class Evidence:
     """An attempt before the judge. `changes` are against the base of the task, not the attempt's start.
 
     The stage is judged by `criteria` and `stop_criteria`, which are those it started with. `excused` are steps that
-    were red on the base and have not been green since; `tests_on_base` how many tests a step ran there, where its
-    output tells; `last_stage`: this attempt may complete the task. `told` are facts that the agent must hear whatever
-    the verdict is (what was put back). `run_limited`: the agent's time limit was the run's.
+    were red on the base and have not been green since; `tests_on_base` and `failing_on_base` how many tests a step ran
+    there and how many of them failed, where its output tells; `last_stage`: this attempt may complete the task. `told`
+    are facts that the agent must hear whatever the verdict is (what was put back). `run_limited`: the agent's time
+    limit was the run's.
     `diff` (against the base), `run_gates`, `run_criteria` and `try_commit` do their work at most once. `versions` reads
-    files at the base and in the tree that is judged.
+    files at the base and in the tree that is judged, `folders` tells which paths were folders at the base.
     """
 
     task: Task
@@ -43,6 +45,7 @@ class Evidence:
     steps: tuple[VerificationStep, ...]
     excused: frozenset[str]
     tests_on_base: Mapping[str, int]
+    failing_on_base: Mapping[str, int]
     protect: tuple[str, ...]
     integrity: Integrity
     trust_agent: bool
@@ -51,6 +54,7 @@ class Evidence:
     told: Callable[[], tuple[str, ...]]
     diff: Callable[[], tuple[FileDiff, ...]]
     versions: Callable[[Sequence[FileDiff]], Mapping[str, Versions]]
+    folders: Callable[[Sequence[str]], frozenset[str]]
     run_gates: Callable[[], Gates]
     run_criteria: Callable[[], Verified]
     try_commit: Callable[[], str | None]
@@ -58,8 +62,12 @@ class Evidence:
     """Whether a text holds a secret of this environment, which no task can ask for."""
     moved: Callable[[], bool] = lambda: False
     """Whether gates changed the tree since the agent left it."""
+    review: Callable[[Tier], Review | None] = lambda _: None
+    """What the reviewer of that tier says of the tree that is judged; None where that tier is off."""
     judging: tuple[VerificationStep, ...] = ()
     """What else judges the attempt by a command: external criteria, hooks. They are never run from here."""
+    implements: bool = True
+    """Whether the task is to change files at all."""
     iteration: int = 0
     """The number of the iteration, over the whole project."""
 

@@ -6,17 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rulebook_ralph.checks.change import Change as Reviewable
 from rulebook_ralph.checks.subject import Subject
 from rulebook_ralph.core.criteria import Criteria
 from rulebook_ralph.core.diff import FileDiff, Versions
 from rulebook_ralph.core.evidence import AgentResult, CheckResult, ParsedIteration, Verified
 from rulebook_ralph.core.model import CompletionSummary, Stage
+from rulebook_ralph.core.review import Review, Tier, together
+from rulebook_ralph.loop.checkout import UnusableError
 from rulebook_ralph.loop.completion_summary import summarise
 from rulebook_ralph.loop.evidence import Evidence
 from rulebook_ralph.loop.rules.integrity import Integrity
 from rulebook_ralph.loop.rules.promise import promise_given
+from rulebook_ralph.loop.rules.review import Reviewed
 from rulebook_ralph.loop.rules.test_counts import TestCounts
-from rulebook_ralph.workspace.diff import read_diff, read_versions
+from rulebook_ralph.workspace.diff import folders_among, read_diff, read_versions
 from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.snapshot import Change
 
@@ -48,6 +52,7 @@ class Examination:
         self._evidence: Evidence | None = None
         self._diff: tuple[str, tuple[FileDiff, ...]] = ("", ())
         self._verified: tuple[str, Verified] = ("", Verified(passed=False))
+        self._reviews: dict[Tier, tuple[str, Review | None]] = {}
 
     def evidence(self, changes: tuple[Change, ...], *, told: Callable[[], tuple[str, ...]]) -> Evidence:
         """Everything that the pipeline judges by."""
@@ -58,6 +63,7 @@ class Examination:
             attempt=assignment.attempt,
             iteration=assignment.number,
             last_stage=assignment.last_stage,
+            implements=assignment.implements,
             criteria=assignment.criteria,
             stop_criteria=assignment.stop_criteria,
             result=self._result,
@@ -67,6 +73,7 @@ class Examination:
             judging=assignment.judging,
             excused=assignment.excused,
             tests_on_base=assignment.tests_on_base,
+            failing_on_base=assignment.failing_on_base,
             protect=assignment.protect,
             integrity=assignment.integrity,
             trust_agent=assignment.trust_agent,
@@ -76,8 +83,10 @@ class Examination:
             told=told,
             diff=self.diff,
             versions=self.versions,
+            folders=self.folders,
             run_gates=self._candidate.gates,
             run_criteria=self.verify,
+            review=self.review,
             try_commit=self._candidate.commit,
             moved=lambda: self._candidate.tree != self._left,
         )
@@ -95,6 +104,10 @@ class Examination:
         repository = self._tools.workspace.repository
         return read_versions(repository, self._assignment.opening.tree, self._candidate.tree, files)
 
+    def folders(self, paths: Sequence[str]) -> frozenset[str]:
+        """Those of the paths that were folders at the base."""
+        return folders_among(self._tools.workspace.repository, self._assignment.opening.tree, paths)
+
     def verify(self) -> Verified:
         """What the stage's criteria say of the tree. Raises Cancelled."""
         from rulebook_ralph.checks.verification import together, verify  # noqa: PLC0415 - not every attempt comes so far
@@ -102,43 +115,84 @@ class Examination:
         tree = self._candidate.tree
         if self._verified[0] != tree:
             assignment, results = self._assignment, self._tools.results
-            own = verify(assignment.criteria, self._subject(), cache=results)
-            earlier = assignment.earlier if own.passed else ()
-            others = [verify(criteria, self._subject_of(stage, criteria), cache=results) for stage, criteria in earlier]
-            self._verified = (tree, together(own, others))
+            try:
+                own = verify(assignment.criteria, self._subject(assignment.criteria), cache=results)
+                earlier = assignment.earlier if own.passed else ()
+                others = [verify(each, self._subject_of(stage, each), cache=results) for stage, each in earlier]
+                self._verified = (tree, together(own, others))
+            except UnusableError as error:
+                self._verified = (tree, _unverified(error.result))
         return self._verified[1]
+
+    def review(self, tier: Tier) -> Review | None:
+        """What the reviewer of that tier says of the tree; None where that tier is off. Raises Cancelled."""
+        tree, task = self._candidate.tree, self._assignment.task
+        if tier not in self._reviews or self._reviews[tier][0] != tree:
+            change = Reviewable(
+                title=task.title,
+                files=self.diff(),
+                versions=self.versions,
+                description=task.description,
+                acceptance_criteria=task.acceptance_criteria,
+            )
+            self._reviews[tier] = (tree, self._tools.review(task, tier, change))
+        return self._reviews[tier][1]
+
+    @property
+    def reviewed(self) -> Review | None:
+        """All that reviewers said of the tree; None where none looked."""
+        tree = self._candidate.tree
+        return together([review for of, review in self._reviews.values() if review is not None and of == tree])
 
     def objection(self) -> str | None:
         """Why the tree as it stands now may not be committed, its gates aside. Raises Cancelled."""
-        evidence = self._evidence
-        for rule in (Integrity(), TestCounts()):
-            if evidence is not None and rule.should_run(evidence):
-                verdict = rule.run(evidence)
-                if verdict.action == "continue":
-                    return verdict.reason
+        objection = self._objection_of(Integrity()) or self._objection_of(TestCounts())
+        if objection is not None:
+            return objection
         verified = self.verify()
-        return None if verified.passed else verified.reason
+        return self._objection_of(Reviewed()) if verified.passed else verified.reason
+
+    def _objection_of(self, rule: Integrity | TestCounts | Reviewed) -> str | None:
+        if self._evidence is None or not rule.should_run(self._evidence):
+            return None
+        verdict = rule.run(self._evidence)
+        return verdict.reason if verdict.action == "continue" else None
 
     def summary(self, checks: Sequence[CheckResult]) -> CompletionSummary | None:
         """What the work brings about, once it is judged to be complete; None where git cannot tell."""
         try:
-            return summarise(self._parsed, self.diff(), checks, self.versions)
+            return summarise(self._worded(), self.diff(), checks, self.versions)
         except GitError:
             return None
+
+    def _worded(self) -> ParsedIteration:
+        """The claims; with the summary of a model, if one is configured, where the words are what the task keeps."""
+        task, stage = self._assignment.task, self._assignment.stage
+        if stage != "coder" and task.summary:
+            return self._parsed
+        return self._tools.summarizer.reworded(self._parsed, task, self._result.final_text, self.diff())
 
     def put_back(self) -> None:
         """Undo what a check or a hook changed: git's own files, the state folder, and the tree."""
         self._put_back_files()
         workspace, opening = self._tools.workspace, self._assignment.opening
-        tree = self._candidate.tree
+        tree = self._candidate.standing
         now = workspace.recapture(opening, tree)
         if now != tree:
             workspace.restore(replace(opening, commit=tree, tree=tree), now)
 
-    def _subject(self) -> Subject:
+    def _subject(self, criteria: Criteria) -> Subject:
         assignment, tools = self._assignment, self._tools
+        runs_commands = criteria.method in ("external", "multi_stage")
+        standing = tools.stand(self._candidate.tree) if runs_commands else None
+
+        def put_back() -> None:
+            self.put_back()
+            if runs_commands:
+                tools.stand(self._candidate.tree)
+
         return Subject(
-            root=tools.workspace.repository.root,
+            root=standing.root if standing else tools.workspace.repository.root,
             stage=assignment.stage,
             promise=assignment.criteria.promise,
             promises=self._promises(),
@@ -150,8 +204,8 @@ class Examination:
             diff=self.diff,
             relevant_files=self._relevant_files,
             tree=lambda: self._candidate.tree,
-            put_back=self.put_back,
-            environment=tools.check_environment,
+            put_back=put_back,
+            environment=standing.environment if standing else {},
             clean=tools.redactor.clean,
             cancelled=tools.cancelled,
             ask=tools.ask,
@@ -162,7 +216,7 @@ class Examination:
         """For the criteria of a stage that was verified before: its promise was given then."""
         described = criteria.description or self._assignment.task.description
         promises = (*self._parsed.promises, criteria.promise)
-        subject = self._subject()
+        subject = self._subject(criteria)
         return replace(subject, stage=stage, promise=criteria.promise, promises=promises, description=described)
 
     def _promises(self) -> tuple[str, ...]:
@@ -176,3 +230,9 @@ class Examination:
         files = [FileDiff(kind="M", path=path, old_path=path) for path in self._assignment.task.relevant_files]
         found = self.versions(files)
         return {path: versions.after for path, versions in found.items() if versions.after is not None}
+
+
+def _unverified(result: CheckResult) -> Verified:
+    told = f"{result.step} ({result.reason})"
+    feedback = f"The criteria could not be verified: {told}"
+    return Verified(passed=False, reason=told, feedback=feedback, results=(result,))

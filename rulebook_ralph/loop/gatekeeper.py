@@ -1,19 +1,22 @@
 """Runs what a run verifies with: the configured gates, and the repository's own commit hooks."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING
 
 from rulebook_ralph.checks import commit_hooks, gates, step_selection
-from rulebook_ralph.checks.integrity.counts import tells_of_failures, tests_run
+from rulebook_ralph.checks.integrity.counts import tells_of_failures, tests_failed, tests_run
 from rulebook_ralph.checks.shell import ResultCache
 from rulebook_ralph.core import events
+from rulebook_ralph.core.configured_commands import SETUP
+from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import CheckResult
-from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.core.settings import VerificationStep
 from rulebook_ralph.errors import RalphError
+from rulebook_ralph.loop.checkout import PLACE, Standing, UnusableError
+from rulebook_ralph.loop.gate_runner import NEEDS_MORE, GateRunner
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.loop.rules.stop_criteria import required_kinds
 from rulebook_ralph.workspace import guard
@@ -25,10 +28,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What the gates say of a base: those that are red, and how many tests a step ran, where its output tells."""
+    """What the gates say of a base: those that are red, and how many tests a step ran and how many of them failed,
+    where its output tells.
+    """
 
     red: frozenset[str] = frozenset()
     tests: Mapping[str, int] = field(default_factory=dict)
+    failing: Mapping[str, int] = field(default_factory=dict)
+
+    def after(self, results: Sequence[CheckResult]) -> "Base":
+        """The base of the next task: what the gates counted on this one's commit."""
+        tests, failing = {**self.tests, **tests_of(results)}, {**self.failing, **failing_of(results)}
+        return replace(self, tests=tests, failing=failing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,44 +49,45 @@ class Gatekeeper:
     project: Project
     workspace: Workspace
     hooks_folder: Path
-    redactor: Redactor
-    cancelled: Event
-    report: Callable[[events.Event], None]
+    runner: GateRunner
 
     @property
     def steps(self) -> tuple[VerificationStep, ...]:
         """The gates that are switched on."""
-        verification = self.project.config.verification
-        return verification.steps if verification.enabled else ()
+        return self.runner.steps
 
-    def run_gates(
-        self,
-        *,
-        excused: frozenset[str] = frozenset(),
-        skipped: Mapping[str, str] | None = None,
-        on_base: bool = False,
-        tree: str = "",
-        cache: ResultCache | None = None,
-    ) -> tuple[CheckResult, ...]:
-        """Run the gates, all at once or in order to the first that fails and is not excused; on the base all of them.
+    def stand(self, opening: Opening, tree: str) -> Standing:
+        """Have the tree stand where commands are to judge it. Raises UnusableError, Cancelled, RalphError."""
+        return self.runner.stand(opening, tree)
 
-        With the object id of the tree that stands there, `cache` has and remembers what commands did to it.
-        """
-        return gates.run_steps(
-            self.steps,
-            root=self.project.root,
-            environment=self.project.environment,
-            clean=self.redactor.clean,
-            cancelled=self.cancelled,
-            started=lambda step: self.report(events.GateStarted(step.name, step.command, on_base)),
-            ended=lambda result: self.report(events.GateEnded(result, on_base)),
-            excused=excused,
-            skipped=skipped,
-            to_the_end=on_base,
-            parallel=self.project.config.verification.parallel,
-            tree=tree,
-            cache=cache,
-        )
+    def tree_after(self, opening: Opening, tree: str) -> str:
+        """The tree that gates made of `tree`; it stands in the user's tree then. Raises UnusableError."""
+        checkout = self.runner.checkout
+        if checkout is None:
+            return self.workspace.recapture(opening, tree)
+        return checkout.bring_over(self.workspace, opening, tree)
+
+    def make_ready(self, opening: Opening) -> None:
+        """Before an agent could change what a checkout is given: have one."""
+        checkout = self.runner.checkout
+        if checkout is not None and not checkout.is_made:
+            with suppress(UnusableError, gates.Cancelled):  # the gates will say so
+                self.stand(opening, opening.tree)
+
+    def copied_files(self) -> tuple[Path, ...]:
+        """Files of the user's tree that a checkout has copies of."""
+        checkout = self.runner.checkout
+        return checkout.copied_files if checkout is not None else ()
+
+    def judges_as(self, other: "Gatekeeper") -> bool:
+        """Whether its gates say the same of a tree."""
+        mine, others = self.project.config, other.project.config
+        same_place = (mine.verification.clean, mine.workspace) == (others.verification.clean, others.workspace)
+        return self.steps == other.steps and same_place
+
+    def close(self) -> None:
+        """Remove what the gates ran in."""
+        self.runner.close()
 
     def run_for(self, assignment: "Assignment", tree: str, cache: ResultCache) -> tuple[CheckResult, ...]:
         """Run the gates on the tree of an attempt, save those that no file concerns which it changed since its base."""
@@ -85,7 +97,7 @@ class Gatekeeper:
             asked = required_kinds(assignment.stop_criteria)
             changed = [change.path for change in changes]
             skipped = step_selection.skipped(self.steps, changed, asked=asked, excused=assignment.excused)
-        return self.run_gates(excused=assignment.excused, skipped=skipped, tree=tree, cache=cache)
+        return self.runner.run(assignment.opening, excused=assignment.excused, skipped=skipped, tree=tree, cache=cache)
 
     def commit_hooks(self) -> Callable[[str], str | None] | None:
         """What runs the repository's commit hooks on a message and says why they refuse; None where it has none."""
@@ -94,7 +106,9 @@ class Gatekeeper:
     def run_on_base(self, base: Opening, guarded: guard.Guard, *, strict: bool) -> Base:
         """Run the gates before any agent works; tells which are red, and raises RalphError for them when `strict`."""
         try:
-            results = self.run_gates(on_base=True)
+            results = self.runner.run(base, on_base=True)
+            if green := self.runner.green_in_the_tree(results):
+                self._warn(f"red in the clean checkout, but green in your tree: {some(green)}; {NEEDS_MORE}")
         except gates.Cancelled:
             return Base()
         finally:
@@ -108,7 +122,8 @@ class Gatekeeper:
             self._warn(f"every gate is red on the base: {names}; a task completes once one of them passes")
         elif red:
             self._warn(f"red on the base, not held against a task until it was green once: {names}")
-        return Base(frozenset(result.step for result in red), tests_of(results))
+        excused = frozenset(result.step for result in red) - {SETUP, PLACE}
+        return Base(excused, tests_of(results), failing_of(results))
 
     def _run_commit_hooks(self, message: str) -> str | None:
         repository = self.project.repository
@@ -119,12 +134,12 @@ class Gatekeeper:
             index=self.workspace.index,
             scratch=repository.private,
             environment=repository.git.environment,
-            clean=self.redactor.clean,
-            cancelled=self.cancelled,
+            clean=self.runner.clean,
+            cancelled=self.runner.cancelled,
         )
 
     def _warn(self, text: str) -> None:
-        self.report(events.Notice("warning", text))
+        self.runner.report(events.Notice("warning", text))
 
 
 def tests_of(results: Sequence[CheckResult]) -> dict[str, int]:
@@ -135,4 +150,10 @@ def tests_of(results: Sequence[CheckResult]) -> dict[str, int]:
         for result in told
         if not (result.passed and tells_of_failures(result.output))
     }
+    return {step: count for step, count in counts.items() if count is not None}
+
+
+def failing_of(results: Sequence[CheckResult]) -> dict[str, int]:
+    """How many tests of each red test step failed, of those whose output tells."""
+    counts = {result.step: tests_failed(result.output) for result in results if result.kind == "test" and result.failed}
     return {step: count for step, count in counts.items() if count is not None}

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from rulebook_ralph.agents.agent import Agent, AgentLimits
 from rulebook_ralph.agents.agent import Assignment as AgentAssignment
+from rulebook_ralph.checks.change import Change
 from rulebook_ralph.checks.shell import Cancelled, ResultCache
 from rulebook_ralph.checks.subject import Ask
 from rulebook_ralph.core import events, parser
@@ -22,14 +23,18 @@ from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import AgentResult, CheckResult, ParsedIteration, Verdict
 from rulebook_ralph.core.model import CompletionSummary, Stage, Task
 from rulebook_ralph.core.redaction import Redactor
+from rulebook_ralph.core.review import Review, Tier
 from rulebook_ralph.core.settings import Integrity, StopCriteria, VerificationStep
 from rulebook_ralph.loop.candidate import Candidate
+from rulebook_ralph.loop.checkout import Standing
 from rulebook_ralph.loop.evidence import Gates, Judgement
 from rulebook_ralph.loop.examination import Examination
 from rulebook_ralph.loop.pipeline import CompletionHook, judge
+from rulebook_ralph.loop.summarizer import Summarizer
 from rulebook_ralph.workspace import commits, guard
 from rulebook_ralph.workspace.activity import newest_change
-from rulebook_ralph.workspace.snapshot import Change, Opening, Workspace
+from rulebook_ralph.workspace.snapshot import Change as ChangedPath
+from rulebook_ralph.workspace.snapshot import Opening, Workspace
 
 INTERRUPTED = Verdict(action="stop", reason="interrupted", stop_reason="interrupted", counts=False)
 Report = Callable[[events.Event], None]
@@ -46,6 +51,7 @@ class Assignment:
     stage: Stage
     attempt: int
     last_stage: bool
+    implements: bool
     criteria: Criteria
     earlier: tuple[tuple[Stage, Criteria], ...]
     stop_criteria: StopCriteria
@@ -55,6 +61,7 @@ class Assignment:
     judging: tuple[VerificationStep, ...]
     excused: frozenset[str]
     tests_on_base: Mapping[str, int]
+    failing_on_base: Mapping[str, int]
     protect: tuple[str, ...]
     integrity: Integrity
     trust_agent: bool
@@ -75,10 +82,13 @@ class Tools:
     who: commits.Identity
     hooks: Callable[[Callable[[], None]], tuple[CompletionHook, ...]]
     run_gates: RunGates
+    tree_after_gates: Callable[[str], str]
+    stand: Callable[[str], Standing]
     results: ResultCache
-    check_environment: Mapping[str, str]
     ask: Ask | None
     no_model: str
+    review: Callable[[Task, Tier, Change], Review | None]
+    summarizer: Summarizer
     run_commit_hooks: Callable[[str], str | None] | None
     guarded: guard.Guard
     restore_state: Callable[[], tuple[str, ...]]
@@ -91,16 +101,19 @@ class Tools:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one pass gave. `tree` is the tree that was judged; `commit` the candidate, where the verdict completes."""
+    """What one pass gave. `tree` is the tree that was judged, with the task's box ticked where the verdict completes;
+    `commit` the candidate, where it does.
+    """
 
     result: AgentResult
     parsed: ParsedIteration
-    changes: tuple[Change, ...]
+    changes: tuple[ChangedPath, ...]
     tree: str
     snapshot: str
     verdict: Verdict
     checks: tuple[CheckResult, ...]
     commit: str | None
+    review: Review | None = None
     log: tuple[str, ...] = ()
     summary: CompletionSummary | None = None
 
@@ -129,16 +142,19 @@ def attempt(assignment: Assignment, tools: Tools) -> Outcome:
         except Cancelled:
             judgement = Judgement(INTERRUPTED, Gates())
     completes = judgement.verdict.action == "complete"
+    if not completes:
+        candidate.untick()
     checks = (*judgement.gates.results, *judgement.checks)
     return Outcome(
         result=result,
         parsed=parsed,
-        changes=workspace.changes(assignment.opening.tree, candidate.tree),
-        tree=candidate.tree,
+        changes=workspace.changes(assignment.opening.tree, candidate.standing),
+        tree=candidate.standing,
         snapshot=saved.result(),
         verdict=judgement.verdict,
         checks=checks,
         commit=candidate.made if completes else None,
+        review=examination.reviewed,
         log=judgement.log,
         summary=examination.summary(checks) if completes else None,
     )
@@ -195,7 +211,8 @@ class Told:
             self.facts.append(f"{who} changed git's own files ({names}); they were put back. Only the tree counts.")
         if restored.outside:
             names, where = some(list(restored.outside), 10), self._keep_aside("outside", restored.outside)
-            told = f"changed while the agent worked, and put back: {names} (what stood there: {where})"
+            worked = "the agent worked" if who == "You" else f"{who[0].lower()}{who[1:]} ran"
+            told = f"changed while {worked}, and put back: {names} (what stood there: {where})"
             self._tools.report(events.Notice("warning", told))
             self.facts.append(f"{who} changed {names}, by which the work is judged; it was put back. Leave it alone.")
         self.facts.extend(self._tools.restore_state())

@@ -8,6 +8,7 @@ from rulebook_ralph.clock import Clock
 from rulebook_ralph.core import policy
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import STATE_FOLDER, Task
+from rulebook_ralph.loop import leftovers
 from rulebook_ralph.loop.candidate import subject
 from rulebook_ralph.loop.preflight import Ready
 from rulebook_ralph.loop.project import Project
@@ -106,10 +107,14 @@ class Landing:
             self.kept = Kept(judged.task_id, judged.tree)
 
     def put_away_work_of_others(self, task_id: str) -> None:
-        """Before another task is worked on, unfinished work leaves the tree; it stays in its snapshot."""
+        """Before another task is worked on, unfinished work leaves the tree; it stays in its snapshot. A run that dies
+        within is mended by `recovery.end_leaving`.
+        """
         if self.kept is None or self.kept.task_id == task_id:
             return
+        leftovers.begin_leaving(self.project, self.kept.tree)
         self._workspace.restore(self._workspace.open(self.kept.tree), self.kept.tree)
+        leftovers.end_leaving(self.project)
         self._notice("info", f"the unfinished work at {self.kept.task_id} left the tree; its snapshots keep it")
         self.kept = None
 

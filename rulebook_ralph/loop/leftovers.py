@@ -9,10 +9,11 @@ from pathlib import Path
 
 import msgspec
 
+from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.state import disk
 from rulebook_ralph.state.store import StateFolder
-from rulebook_ralph.workspace import guard
+from rulebook_ralph.workspace import guard, isolated_place
 from rulebook_ralph.workspace.snapshot import Opening
 
 _PREFIX = "opening-"
@@ -51,6 +52,15 @@ class Leftovers:
 def output_file(project: Project, number: int) -> Path:
     """Where an iteration's raw output is streamed to while its agent runs."""
     return project.repository.private / f"output-{number}.log"
+
+
+def last_sign_of_life(project: Project, number: int) -> float:
+    """When the iteration's agent is last known to have lived, in seconds since the epoch: when it began, or wrote."""
+    times = [0.0]
+    for path in (_file(project, number), output_file(project, number)):
+        with suppress(OSError):
+            times.append(path.lstat().st_mtime)
+    return max(times)
 
 
 def record_name(number: int) -> str:
@@ -140,11 +150,31 @@ def remove(project: Project, number: int) -> None:
             path.unlink()
 
 
+def begin_leaving(project: Project, tree: str) -> None:
+    """Note, before the work tree is touched, that the unfinished work of that tree leaves it. Raises RalphError."""
+    disk.replace_file(_leaving(project), tree.encode("ascii"))
+
+
+def leaving(project: Project) -> str | None:
+    """The tree whose unfinished work a dead run had begun to take away, or None."""
+    with suppress(OSError, UnicodeDecodeError):
+        return _leaving(project).read_text("ascii")
+    return None
+
+
+def end_leaving(project: Project) -> None:
+    """It has left, or stays."""
+    _leaving(project).unlink(missing_ok=True)
+
+
 def remove_locks(project: Project, branch: str, *, after_death: bool) -> None:
     """Locks that git left where it was killed too: Ralph's own, and after a run that died those of what it wrote to."""
     repository = project.repository
     own, shared = repository.git_folder, repository.common_folder
-    locks = [*repository.private.glob("*.lock"), *own.glob("*.ralph")]  # and what was to replace a file of git's
+    locks = [*repository.private.glob("*.lock"), own / "index.ralph"]
+    for folder in (own, shared, shared / "info", shared / "hooks"):
+        locks += folder.glob(f"*{guard.UNFINISHED}")
+    locks += (shared / "refs").rglob(f"*{guard.UNFINISHED}")
     if after_death:
         locks += [own / "index.lock", own / "HEAD.lock", shared / "packed-refs.lock"]
         locks.append(shared / f"refs/heads/{branch}.lock")
@@ -163,11 +193,18 @@ def clear(project: Project) -> None:
                 path.unlink()
 
 
-def clear_folders(project: Project) -> None:
-    """Those that a dead run had for a moment; other commands have such ones too, so after a death only."""
+def clear_passing(project: Project) -> None:
+    """What a dead command had for a moment; living ones have such files and folders too, so after a death only."""
+    for path in project.repository.private.glob("restore-index-*"):
+        with suppress(OSError):
+            path.unlink()
     for pattern in ("nothing-*", "verify-*"):
         for folder in project.repository.private.glob(pattern):
             shutil.rmtree(folder, ignore_errors=True)
+    repository = project.repository
+    with suppress(RalphError):  # there can be no checkout then
+        checkouts = isolated_place.folder_of(project.environment, repository.root, repository.common_folder)
+        isolated_place.remove_dead(checkouts)
 
 
 def keep_aside(project: Project, number: int, files: Mapping[str, bytes | None]) -> Path:
@@ -210,6 +247,10 @@ def _keep(folder: Path, files: Mapping[str, bytes | None]) -> Path:
             disk.make_folder(target.parent)
             disk.replace_file(target, content)
     return folder
+
+
+def _leaving(project: Project) -> Path:
+    return project.repository.private / "leaving"
 
 
 def _file(project: Project, number: int) -> Path:

@@ -24,7 +24,7 @@ from rulebook_ralph.loop.assigner import Now, Pass
 from rulebook_ralph.loop.codebase import Codebase
 from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.equipment import Outfitter
-from rulebook_ralph.loop.gatekeeper import Base, tests_of
+from rulebook_ralph.loop.gatekeeper import Base
 from rulebook_ralph.loop.inbox import Inbox
 from rulebook_ralph.loop.iteration import Assignment, Outcome, Tools, attempt
 from rulebook_ralph.loop.options import RunOptions
@@ -35,6 +35,7 @@ from rulebook_ralph.loop.preflight_secrets import SecretToldError
 from rulebook_ralph.loop.preparation import iterations_allowed, prepare
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.loop.settings_files import SettingsFiles
+from rulebook_ralph.loop.template_files import TemplateFiles
 from rulebook_ralph.state import disk
 from rulebook_ralph.workspace import guard
 from rulebook_ralph.workspace.git import GitError
@@ -72,7 +73,7 @@ class Manager:
         self._cancelled = cancelled
         self._workspace = Workspace(project.repository)
         own = [file for file in project.settings_files if not file.is_relative_to(project.folder.path)]
-        own.append(project.trust_file)
+        own += [project.trust_file, project.review_memory]
         self._outside = Outside(self._workspace, project.environment, own)
         self._settings = SettingsFiles(project.settings_files, project.reread or (lambda: project.config), clock=clock)
         self._outfitter = Outfitter(
@@ -80,6 +81,7 @@ class Manager:
             project.repository.hooks_folder(),
             options,
             Codebase(project.repository),
+            TemplateFiles(project.folder.templates, self._notice, clock=clock),
             cancelled,
             report,
         )
@@ -127,6 +129,8 @@ class Manager:
             if (told := disk.explained(error, of=self._gear.project.root)) is None:
                 raise
             raise told from error
+        finally:
+            self._gear.gatekeeper.close()
 
     def _work(self) -> events.RunEnded:
         """The loop. While an agent works, a person's edit may be written; at any other time only the loop writes."""
@@ -235,6 +239,7 @@ class Manager:
             if config == before.config:
                 return
             self._gear = gear = self._outfitter.anew(before, config, self._settler.prd, self._notice)
+            before.gatekeeper.close()
         except RalphError as error:
             self._landing.config_tells_secret = isinstance(error, SecretToldError)
             self._notice("warning", f"{error}; going on with the configuration as it was")
@@ -244,7 +249,7 @@ class Manager:
         self._notice("info", "the configuration was edited: going on with it")
         needed = iterations_allowed(gear.project, self._settler.prd, self._options, self._reopen)
         self._max_iterations = config.limits.max_iterations or self._tally.iterations + needed
-        self._base_is_old = self._base_is_old or gear.gatekeeper.steps != before.gatekeeper.steps
+        self._base_is_old = self._base_is_old or not gear.gatekeeper.judges_as(before.gatekeeper)
 
     def _expect(self, task: Task) -> policy.Stop | None:
         """An agent that was limited in an earlier run may be so still."""
@@ -280,6 +285,7 @@ class Manager:
         executor = self._gear.crew.acting(self._gear.assigner.executor(task, stage), self._clock.now())
         this = Pass(number, task, stage, self._gear.crew.member(executor))
         self._opening = opening = self._workspace.open(kept.tree if kept else None, after=self._opening)
+        self._gear.gatekeeper.make_ready(opening)
         guarded = self._guard((*self._gear.gatekeeper.steps, *self._gear.assigner.judging(task, stage)), opening)
         now = self._now(self._settler.prd.replacing(task), task, opening)
         text = self._gear.assigner.brief(this, now, opening)
@@ -338,7 +344,7 @@ class Manager:
         )
         completes = settlement.trigger == "complete"
         if completes:
-            self._base = replace(self._base, tests={**self._base.tests, **tests_of(gates)})
+            self._base = self._base.after(gates)
         if settlement.stop_reason == "stuck":
             self._stuck.add(final.task_id)
         self._touched[final.task_id] = final.commit if completes else None
@@ -375,7 +381,8 @@ class Manager:
 
     def _guard(self, steps: Iterable[VerificationStep], opening: Opening) -> guard.Guard:
         """What nobody but Ralph and a person may change, as it is now; `steps` are all that judge the work."""
-        return guard.remember(self._gear.project.repository, self._outside.files(steps, opening))
+        files = (*self._outside.files(steps, opening), *self._gear.gatekeeper.copied_files())
+        return guard.remember(self._gear.project.repository, files)
 
     def _now(self, prd: Prd, task: Task, opening: Opening) -> Now:
         kept = self._landing.kept
@@ -410,10 +417,13 @@ class Manager:
             who=self._ready.who,
             hooks=lambda put_back: gear.hooks(self._cancelled, put_back),
             run_gates=lambda tree: gear.gatekeeper.run_for(opened.assignment, tree, results),
+            tree_after_gates=lambda tree: gear.gatekeeper.tree_after(opened.assignment.opening, tree),
+            stand=lambda tree: gear.gatekeeper.stand(opened.assignment.opening, tree),
             results=results,
-            check_environment=gear.project.environment,
             ask=gear.model.ask,
             no_model=gear.model.missing,
+            review=gear.reviewing.in_loop,
+            summarizer=gear.summarizer,
             run_commit_hooks=gear.gatekeeper.commit_hooks(),
             guarded=opened.guarded,
             restore_state=self._settler.restore_state,

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from rulebook_ralph.clock import Clock
@@ -14,7 +15,47 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.state import codec, disk, store
 from rulebook_ralph.state.store import StateFolder
-from rulebook_ralph.workspace.commits import file_of_state, state_reference
+from rulebook_ralph.workspace.commits import file_of_state, state_reference, state_references
+from rulebook_ralph.workspace.repository import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a run did while it could not read the file, or not take over its new name: the list that the file began
+    with, and the one that the run went on with, as they are saved.
+    """
+
+    began: Prd
+    saved: Prd
+
+    def merged_into(self, prd: Prd) -> Prd:
+        """The list with what the run did."""
+        return merging.merged(self.began, self.saved, prd)
+
+
+def waiting(repository: Repository, prd: Prd | None) -> Waiting | None:
+    """What is still to be merged into that list, which may have another project's name by now; for None, a list that
+    cannot be read, what is to be merged into it once it can. Raises RalphError.
+    """
+    own = state_reference(prd.project) if prd else ""
+    others = (name for name in state_references(repository) if name != own)
+    for reference in (own, *others) if own else others:
+        if not (data := file_of_state(repository, reference, store.BASE_NAME)):
+            continue
+        began = codec.decode_prd(data, name=f"{reference}:{store.BASE_NAME}")
+        name = f"{reference}:prd.json"
+        saved = codec.decode_prd(file_of_state(repository, reference, "prd.json") or data, name=name)
+        if prd is None or (_is_of_same_list(began, prd) and prd.totals.iterations <= saved.totals.iterations):
+            return Waiting(began, saved)
+    return None
+
+
+def _is_of_same_list(began: Prd, prd: Prd) -> bool:
+    """Whether a list is an edit of the other, maybe with a new name."""
+    if began.project == prd.project:
+        return True
+    same = {task.id for task in began.tasks} & {task.id for task in prd.tasks}
+    return began.created_at == prd.created_at and bool(same)
 
 
 def reunited(project: Project, prd: Prd, notice: Callable[[str, str], None]) -> Prd:
@@ -22,12 +63,10 @@ def reunited(project: Project, prd: Prd, notice: Callable[[str, str], None]) -> 
 
     Raises RalphError where the two do not fit together.
     """
-    repository, reference = project.repository, state_reference(prd.project)
-    if not (began := file_of_state(repository, reference, store.BASE_NAME)):
+    found = waiting(project.repository, prd)
+    if found is None:
         return prd
-    saved = file_of_state(repository, reference, project.folder.prd.name) or began
-    name = f"{reference}:{project.folder.prd.name}"
-    together = merging.merged(codec.decode_prd(began, name=name), codec.decode_prd(saved, name=name), prd)
+    together = found.merged_into(prd)
     for place, message in problems_of(together):
         raise RalphError(f"{project.folder.prd}: {json_path(place)}: {message}, with what the last run did")
     notice("info", "prd.json could not be read by the last run: what that run did is merged into it")

@@ -2,18 +2,20 @@
 
 import difflib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rulebook_ralph.agents.models import ANTHROPIC
 from rulebook_ralph.core import requirements
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.identifiers import problem_with_id
-from rulebook_ralph.core.model import STATE_FOLDER, Prd
+from rulebook_ralph.core.model import STATE_FOLDER, Prd, Task
+from rulebook_ralph.core.settings import Config
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop.able_agents import AbleAgents
 from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.project import Project
+from rulebook_ralph.loop.reviewing import require_reviewers
 from rulebook_ralph.loop.rules.stop_criteria import unsatisfiable
 from rulebook_ralph.state import disk
 from rulebook_ralph.workspace import commits
@@ -32,9 +34,8 @@ def require_something_to_verify(project: Project, prd: Prd, *, trust_agent: bool
     verification = project.config.verification
     steps = verification.steps if verification.enabled else ()
     open_tasks = [task for task in prd.tasks if task.status != "completed"]
-    for task in open_tasks:
-        for problem in unsatisfiable(requirements.stop_criteria_for(project.config, task), steps):
-            raise RalphError(f"task {task.id} can never be completed: {problem}")
+    for task, problem in never_completed(project.config, prd):
+        raise RalphError(f"task {task.id} can never be completed: {problem}")
     if trust_agent or any(step.required for step in steps):
         return
     bare = [task.id for task in open_tasks if not requirements.is_verified_by_itself(project.config, task)]
@@ -44,6 +45,15 @@ def require_something_to_verify(project: Project, prd: Prd, *, trust_agent: bool
             f"{project.folder.config}; add one to verification.steps, such as {{name: tests, kind: test, "
             "command: make test}, or give --trust-agent to believe the agent"
         )
+
+
+def never_completed(config: Config, prd: Prd) -> Iterator[tuple[Task, str]]:
+    """The open tasks of which something is asked that no configured gate can show, and what."""
+    steps = config.verification.steps if config.verification.enabled else ()
+    for task in prd.tasks:
+        if task.status != "completed":
+            for problem in unsatisfiable(requirements.stop_criteria_for(config, task), steps):
+                yield task, problem
 
 
 def require_agents(project: Project, crew: Crew, prd: Prd, notice: Callable[[str, str], None]) -> None:
@@ -60,6 +70,7 @@ def require_agents(project: Project, crew: Crew, prd: Prd, notice: Callable[[str
     able = AbleAgents(config, crew, notice)
     for executor in needed or {config.defaults.executor: None}:
         able.require(executor)
+    require_reviewers(config, crew, prd, able.probe)
 
 
 def look_at_criteria(prd: Prd, *, strict: bool, notice: Callable[[str, str], None]) -> None:

@@ -7,7 +7,7 @@ from rulebook_ralph.clock import Clock
 from rulebook_ralph.core import requirements, selection
 from rulebook_ralph.core.model import Prd
 from rulebook_ralph.core.redaction import Redactor
-from rulebook_ralph.loop import leftovers, prd_file, preflight, recovery
+from rulebook_ralph.loop import distrust, leftovers, prd_file, preflight, recovery, template_check, ticking
 from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.landing import Landing
 from rulebook_ralph.loop.options import RunOptions
@@ -53,23 +53,28 @@ def prepare(
     leftovers.remove_locks(project, prd.work_branch, after_death=after_death)
     disk.remove_temporaries(project.folder.path, project.folder.history)
     preflight.require_usable_name(project, prd)
-    preflight.require_same_state(project, prd, data)
+    if not distrust.goes_back_to(project, prd.work_branch):
+        preflight.require_same_state(project, prd, data)
     preflight.require_known_tasks(prd, options.only)
     preflight.require_agents(project, crew, prd, notice)
+    template_check.require_good(project.root, project.config, prd)
     preflight.look_at_criteria(prd, strict=options.strict, notice=notice)
     landing = Landing(project, workspace, ready, name=prd.project, clock=clock, notice=notice)
     settler = Settler(project, landing, prd, data, clock=clock, notice=notice)
     left = recovery.Recovery(project, workspace, settler, crew, ready.who, clock, notice, redactor).recover()
     if left or after_death:
         landing.reset_user_index()
-        leftovers.clear_folders(project)
+        leftovers.clear_passing(project)
     leftovers.clear(project)
     preflight.require_nothing_unfinished(project)
+    recovery.end_leaving(project, workspace)
     landing.kept = recovery.kept_work(project, workspace)
     if landing.kept is None:
         preflight.require_unmodified(project)
     if done := check_out_branch(project.repository, settler.branch):
         notice("info", f"{done}; all commits of this run go there")
+    for line in ticking.said_to_be_done(project.root, settler.prd):
+        notice("info", line)
     blocked = (
         task.id
         for task in settler.prd.tasks

@@ -44,6 +44,11 @@ class Project:
         return trust_record.record_file(folder, self.repository.common_folder)
 
     @property
+    def review_memory(self) -> Path:
+        """Where `ralph review` remembers what reviewers said, outside the repository."""
+        return self.trust_file.parent.with_name("reviews") / self.trust_file.name
+
+    @property
     def name(self) -> str:
         """The project's name as its task list has it."""
         return store.read_prd(self.folder).project

@@ -13,10 +13,10 @@ from pathlib import Path
 from rulebook_ralph.core.model import Prd
 from rulebook_ralph.core.pruning import superfluous
 from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.loop import prd_file
 from rulebook_ralph.loop.landing import Landing
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.state import pruning as files
-from rulebook_ralph.state import store
 from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace import pruning as snapshots
 from rulebook_ralph.workspace.git import GitError
@@ -61,7 +61,7 @@ def plan(project: Project, prd: Prd, *, keep: int) -> Plan:
 
 def require_whole_state(project: Project, prd: Prd) -> None:
     """Raises RalphError while facts of the last run wait in the saved state alone: a state commit would lose them."""
-    if commits.file_of_state(project.repository, commits.state_reference(prd.project), store.BASE_NAME):
+    if prd_file.waiting(project.repository, prd) is not None:
         raise RalphError(
             f"{project.folder.prd} could not be read by the last run, whose results are still to be merged into it; "
             "run 'ralph resume' first"

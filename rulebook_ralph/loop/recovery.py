@@ -34,7 +34,11 @@ _INTERRUPTED = Verdict(
     stop_reason="interrupted",
     counts=False,
 )
+_PUT_BACK = "The last attempt was interrupted on another commit than the base, so the tree was put back to the base."
 _FEEDBACK = "The last attempt was interrupted; its partial work stands in the tree. Look at it, then go on."
+
+_GRACE = 10.0
+"""Seconds after an agent's last sign of life in which HEAD is still taken to be where the agent moved it."""
 
 
 def restore_missing_state(project: Project, notice: Notice) -> None:
@@ -80,45 +84,64 @@ class Recovery:
         found = []
         for record in history.unsettled(self.project.folder):
             saved = leftovers.load(self.project, record.iteration_number)
+            tips: tuple[str, ...] = ()
+            rollback = False
             if saved is None:
-                tips: tuple[str, ...] = ()
                 tree = self.project.repository.tree_of(record.base_commit)
                 now = self.workspace.open()
                 opening = Opening(record.base_commit, tree, now.untracked, now.ignore_files)
             else:
                 opening = saved.opening
                 if record.phase == "executing":
-                    self._require_same_branch(saved)
-                tips = self._restore_git(saved, record.iteration_number) if record.phase == "executing" else ()
+                    rollback = self._left_the_base(saved)
+                    tips = self._restore_git(saved)
             if record.phase == "executing":
-                record = self.settler.with_past(self._interrupted(record, opening, tips))  # noqa: PLW2901 - the same iteration, one phase on
-                record, _ = self.settler.write_judged(record, opening, time_left=1.0)  # noqa: PLW2901
+                record = self._interrupted(record, opening, tips, rollback=rollback)  # noqa: PLW2901 - the same iteration, one phase on
+                record, _ = self.settler.write_judged(  # noqa: PLW2901
+                    self.settler.with_past(record), opening, time_left=1.0, rollback=rollback
+                )
             self._settle(record, opening)
             found.append(record)
         return tuple(found)
 
-    def _require_same_branch(self, saved: leftovers.Leftovers) -> None:
-        """Raises RalphError where another branch is checked out than when the run died: its tree is another."""
-        repository = self.project.repository
-        head = repository.git_folder / "HEAD"
-        before = saved.guarded.files.get(str(head), (b"", 0))[0].decode("utf-8", "replace").strip()
-        there = before.removeprefix("ref: refs/heads/")
-        if before and head.exists() and head.read_text("utf-8", "replace").strip() != before:
-            raise RalphError(
-                f"the run died on {there}, but {repository.branch() or 'another commit'} is checked out now; "
-                f"run: git switch {there}, then: ralph resume"
-            )
+    def _left_the_base(self, saved: leftovers.Leftovers) -> bool:
+        """Whether HEAD left the base since opening: the tree is another commit's, not the attempt's alone.
 
-    def _restore_git(self, saved: leftovers.Leftovers, number: int) -> tuple[str, ...]:
-        """Put git's own files back, of the refs only the branch of the run: a person may have used git since.
+        Raises RalphError where uncommitted changes on it may be a person's, who came after the agent.
+        """
+        repository, before = self.project.repository, saved.guarded.head_was()
+        head = repository.git_folder / "HEAD"
+        if (
+            not before
+            or head.read_text("utf-8", "replace").strip() == before
+            or repository.contains(saved.opening.commit)
+        ):
+            return False
+        lived = leftovers.last_sign_of_life(self.project, saved.number)
+        if head.lstat().st_mtime > lived + _GRACE and repository.modified():
+            there = before.removeprefix("ref: refs/heads/")
+            raise RalphError(
+                f"the run died on {there}, but {repository.branch() or 'another commit'} is checked out now, with "
+                f"uncommitted changes; commit or stash them, run: git switch {there}, then: ralph resume"
+            )
+        return True
+
+    def _restore_git(self, saved: leftovers.Leftovers) -> tuple[str, ...]:
+        """Put git's own files back, HEAD among them; of the refs those that the agent wrote.
 
         Returns the commits that were found there, to be kept.
         """
-        restored = saved.guarded.restore(refs=[f"refs/heads/{self.settler.branch}"])
+        number = saved.number
+        lived = leftovers.last_sign_of_life(self.project, number)
+        restored = saved.guarded.restore_after_death(self.settler.branch, until=lived)
         others = restored.others
         folder = leftovers.keep_aside(self.project, number, {f"git/{name}": other for name, other in others.items()})
         if others:
             self.notice("warning", f"put back in the git folder after the dead run: {some(others)} (kept in {folder})")
+        if restored.left:
+            self.notice(
+                "info", f"new in git since the dead run's agent began, and left, as yours: {some(restored.left)}"
+            )
         return restored.new_tips
 
     def _settle(self, judged: Iteration, opening: Opening) -> None:
@@ -126,21 +149,10 @@ class Recovery:
         self.workspace.open(judged.tree)
         standing = self.workspace.capture(opening)
         tree = judged.tree
-        moved = tree is not None and not self._is_on_the_way(standing, tree, opening.tree)
+        moved = tree is not None and not _is_on_the_way(self.project, self.workspace, standing, tree, opening.tree)
         self.settler.resettle(judged, opening, keep_tree=moved)
 
-    def _is_on_the_way(self, standing: str, tree: str, base: str) -> bool:
-        """Whether a rollback of `tree` to `base` was begun at the most: every path is as in one of them, or removed and
-        not yet whole again.
-        """
-        workspace, repository = self.workspace, self.project.repository
-        changed = {change.path: change.kind for change in workspace.changes(tree, standing)}
-        others = [change.path for change in workspace.changes(base, standing) if change.path in changed]
-        return all(
-            changed[path] == "D" or _begins(self.project.root / path, repository.file_of(base, path)) for path in others
-        )
-
-    def _interrupted(self, record: Iteration, opening: Opening, tips: tuple[str, ...]) -> Iteration:
+    def _interrupted(self, record: Iteration, opening: Opening, tips: tuple[str, ...], *, rollback: bool) -> Iteration:
         """The record of an attempt that was cut short, with its partial work and raw output saved."""
         self.workspace.open(opening.tree)
         tree = self.workspace.capture(opening)
@@ -163,7 +175,7 @@ class Recovery:
             ended_at=at,
             verdict=_INTERRUPTED,
             stop_reason="interrupted",
-            feedback=_FEEDBACK,
+            feedback=_PUT_BACK if rollback else _FEEDBACK,
             context_loss=True,
             tree=tree,
             snapshot=commits.save_snapshot(self.project.repository, self.who, snapshot, seconds=self.clock.seconds()),
@@ -193,6 +205,22 @@ class Recovery:
             return datetime.fromisoformat(record.started_at).astimezone(UTC)
         except ValueError:  # a person garbled it
             return self.clock.now()
+
+
+def end_leaving(project: Project, workspace: Workspace) -> str | None:
+    """Take away the rest of unfinished work that a dead run or `ralph restore --undo` had begun to take away, unless
+    somebody changed the tree since; returns the tree with that work, None where there is none.
+    """
+    tree = leftovers.leaving(project)
+    if tree is None:
+        return None
+    if project.repository.tree_exists(tree):
+        opening = workspace.open(tree)
+        standing = workspace.capture(opening)
+        if _is_on_the_way(project, workspace, standing, tree, opening.tree):
+            workspace.restore(opening, standing)
+    leftovers.end_leaving(project)
+    return tree
 
 
 def kept_work(project: Project, workspace: Workspace) -> Kept | None:
@@ -228,6 +256,17 @@ def work_of_last(project: Project, workspace: Workspace) -> Kept | None:
             f"are not committed: {some(new)}; commit them, or move them away"
         )
     return None
+
+
+def _is_on_the_way(project: Project, workspace: Workspace, standing: str, tree: str, base: str) -> bool:
+    """Whether a rollback of `tree` to `base` was begun at the most: every path is as in one of them, or removed and not
+    yet whole again.
+    """
+    changed = {change.path: change.kind for change in workspace.changes(tree, standing)}
+    others = [change.path for change in workspace.changes(base, standing) if change.path in changed]
+    return all(
+        changed[path] == "D" or _begins(project.root / path, project.repository.file_of(base, path)) for path in others
+    )
 
 
 def _begins(path: Path, content: bytes | None) -> bool:

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 from rulebook_ralph.core import requirements, selection, settling
+from rulebook_ralph.core.enumeration import counted
 from rulebook_ralph.core.model import Prd
-from rulebook_ralph.loop import brief, preflight, summary
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.loop import brief, prd_file, preflight, summary, template_check, templates
 from rulebook_ralph.loop.codebase import Codebase
 from rulebook_ralph.loop.landing import RECENT_COMMITS
 from rulebook_ralph.loop.options import RunOptions
@@ -12,6 +14,7 @@ from rulebook_ralph.loop.preparation import iterations_allowed
 from rulebook_ralph.loop.project import Project, load_prd
 from rulebook_ralph.loop.settler import last_feedback, read_progress
 from rulebook_ralph.state import history
+from rulebook_ralph.workspace.repository import problem_with_branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +30,22 @@ class Plan:
     gates: tuple[tuple[str, str], ...]
     reason: str
     prompt: str
+    notices: tuple[str, ...] = ()
 
 
 def rehearse(project: Project, options: RunOptions) -> Plan:
     """Raises RalphError for what would stop the run as well."""
-    prd, _ = load_prd(project.folder)
+    notices: list[str] = []
+    prd, data = load_prd(project.folder)
+    prd = prd_file.reunited(project, prd, lambda _, text: notices.append(text))
+    preflight.require_usable_name(project, prd)
+    if problem := problem_with_branch(project.repository, prd.work_branch):
+        raise RalphError(problem)
+    preflight.require_same_state(project, prd, data)
     preflight.require_something_to_verify(project, prd, trust_agent=options.trust_agent)
     preflight.require_known_tasks(prd, options.only)
     config = project.config
+    template_check.require_good(project.root, config, prd)
     reopen = {task.id for task in prd.tasks if task.status == "blocked"} if options.retry_blocked else set[str]()
     order = selection.plan(prd, only=options.only, reopen=reopen)
     first = selection.next_task(prd, only=options.only, reopen=reopen)
@@ -50,21 +61,23 @@ def rehearse(project: Project, options: RunOptions) -> Plan:
         gates=tuple((step.name, step.command) for step in config.verification.steps),
         reason="" if first else summary.why_nothing_is_left(prd, only=options.only).reason,
         prompt=_prompt(project, prd, first.id, most) if first else "",
+        notices=tuple(notices),
     )
 
 
 def as_text(plan: Plan) -> str:
     """The plan for people."""
     if not plan.tasks:
-        return f"Nothing to do: {plan.reason}"
+        return "\n".join([*plan.notices, f"Nothing to do: {plan.reason}"])
     time = "no time limit" if plan.max_wall_time is None else f"at most {plan.max_wall_time:.0f} s"
     cost = "no cost limit" if plan.max_cost_usd is None else f"at most ${plan.max_cost_usd:.2f}"
     lines = [
+        *plan.notices,
         f"Would work on branch {plan.branch} with {plan.agent}.",
-        f"At most {plan.max_iterations} iterations, {time}, {cost}.",
+        f"At most {counted(plan.max_iterations, 'iteration')}, {time}, {cost}.",
         "",
         "Tasks, in this order:",
-        *(f"  {task_id}: {title} (at most {left} attempts)" for task_id, title, left in plan.tasks),
+        *(f"  {task_id}: {title} (at most {counted(left, 'attempt')})" for task_id, title, left in plan.tasks),
         "",
         "Gates after each attempt:",
         *(f"  {name}: {command}" for name, command in plan.gates),
@@ -86,6 +99,7 @@ def as_json(plan: Plan) -> dict[str, object]:
         "maxWallTime": plan.max_wall_time,
         "maxCostUsd": plan.max_cost_usd,
         "gates": [{"name": name, "command": command} for name, command in plan.gates],
+        "notices": plan.notices,
         "reason": plan.reason or None,
         "prompt": plan.prompt,
     }
@@ -117,5 +131,6 @@ def _prompt(project: Project, prd: Prd, task_id: str, most: int) -> str:
             max_attempts=requirements.max_attempts(config, task, stage),
             prompt_tokens=config.limits.prompt_tokens,
             codebase=Codebase(project.repository).facts(project.repository.head()),
-        )
+        ),
+        templates.read(project.folder.templates)[0],
     ).prompt

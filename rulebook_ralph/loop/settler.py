@@ -12,7 +12,7 @@ from threading import RLock
 import msgspec
 
 from rulebook_ralph.clock import Clock
-from rulebook_ralph.core import edits, merging, policy, repeats, requirements, settling
+from rulebook_ralph.core import best_attempt, edits, merging, policy, repeats, requirements, settling
 from rulebook_ralph.core.edits import Sent
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Decision, Iteration
@@ -107,7 +107,7 @@ class Settler:
         if not numbers:
             return Base()
         last = history.read(self._project.folder, numbers[-1])
-        return Base(frozenset(last.red_on_base), last.tests_on_base)
+        return Base(frozenset(last.red_on_base), last.tests_on_base, last.failing_on_base)
 
     def _before(self, judged: Iteration) -> Iteration | None:
         """The task's iteration before this one, None where it starts anew."""
@@ -151,7 +151,7 @@ class Settler:
             free = merging.harmless(base, theirs)
             together = self.file.with_edit(free)
         except RalphError as error:
-            self._notice("warning", f"{error}; as it was written while the agent worked, it is put aside")
+            self._notice("warning", f"{error}; as it was written while an agent or gate worked, it is put aside")
             return codec.encode_prd(self.file.base)
         taken = [name for name, _ in groupby(found.task_id or "the description" for found in differences(base, free))]
         if self.file.problem:
@@ -159,7 +159,7 @@ class Settler:
         elif taken:
             self._put_while_watched(together)
         if taken:
-            self._notice("info", f"prd.json was edited while the agent worked; taken over: {some(taken)}")
+            self._notice("info", f"prd.json was edited while an agent or gate worked; taken over: {some(taken)}")
         held = [name for name, _ in groupby(found.task_id or "the list" for found in differences(free, theirs))]
         if not held:
             return None
@@ -220,12 +220,14 @@ class Settler:
         return self._carry_out(judged, settlement, opening)
 
     def write_judged(
-        self, judged: Iteration, opening: Opening, *, time_left: float
+        self, judged: Iteration, opening: Opening, *, time_left: float, rollback: bool = False
     ) -> tuple[Iteration, policy.Settlement]:
-        """Step 2: the record with what is decided. What is kept against a crash has it first: from then on no other
-        record is believed, and a run that dies in between finds the outcome there (loop/distrust.py).
+        """Step 2: the record with what is decided; with `rollback` the tree goes back to the base in any case. What is
+        kept against a crash has it first: from then on no other record is believed, and a run that dies in between
+        finds the outcome there (loop/distrust.py).
         """
         settlement = self._settlement(judged, time_left=time_left)
+        settlement = replace(settlement, rollback=rollback or settlement.rollback)
         judged = msgspec.structs.replace(judged, decision=_decision(settlement))
         self.landing.make_durable(judged, opening)
         number = judged.iteration_number
@@ -234,9 +236,15 @@ class Settler:
         return judged, settlement
 
     def with_past(self, judged: Iteration) -> Iteration:
-        """The record with what the iteration before adds: same failures in a row, feedback still to be answered."""
+        """The record with what the iterations before add: same failures in a row, feedback still to be answered, which
+        attempt came furthest.
+        """
         last = self._before(judged)
-        return repeats.handed_on(repeats.counted(judged, last), last)
+        judged = repeats.handed_on(repeats.counted(judged, last), last)
+        number = last.best_attempt if last else None
+        best = last if last and number == last.iteration_number else number and _read(self._project, number)
+        further = best_attempt.better(judged, best or None)
+        return msgspec.structs.replace(judged, best_attempt=further.iteration_number if further else None)
 
     def resettle(self, judged: Iteration, opening: Opening, *, keep_tree: bool) -> None:
         """Carry out what a dead run had judged. With `keep_tree` nothing is rolled back."""
@@ -250,12 +258,17 @@ class Settler:
                 f"{self._project.folder.iteration(judged.iteration_number)}: $.verdict is missing in phase judged; "
                 "set its phase to settled to leave that iteration as it is"
             )
-        return policy.settle(
+        settlement = policy.settle(
             judged.verdict,
             self._standing(judged, time_left=time_left),
             feedback=judged.feedback,
             rollback=self._project.config.git.rollback,
         )
+        given_up = settlement.trigger == "block" and settlement.stop_reason in policy.GIVEN_UP
+        if not given_up or judged.best_attempt is None or judged.attempt == 1:
+            return settlement
+        best = commits.snapshot_reference(self.prd.project, judged.task_id, judged.best_attempt)
+        return replace(settlement, blocked_reason=f"{settlement.blocked_reason}; the best attempt: {best}")
 
     def _standing(self, judged: Iteration, *, time_left: float) -> policy.Standing:
         config = self._project.config

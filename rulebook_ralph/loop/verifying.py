@@ -8,25 +8,27 @@ import functools
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 
-from msgspec.structs import replace
+import msgspec
 
 from rulebook_ralph.checks import verification
-from rulebook_ralph.checks.gates import run_steps
 from rulebook_ralph.checks.shell import ResultCache
 from rulebook_ralph.checks.subject import Ask, Subject
-from rulebook_ralph.core import requirements
+from rulebook_ralph.core import events, requirements
 from rulebook_ralph.core.criteria import Criteria, MultiStage, Semantic, StringMatch, Verification
 from rulebook_ralph.core.criteria_reading import part_verification
 from rulebook_ralph.core.diff import FileDiff
 from rulebook_ralph.core.evidence import CheckResult, Verified
 from rulebook_ralph.core.model import Stage, Task
+from rulebook_ralph.loop.checkout import UnusableError
+from rulebook_ralph.loop.gate_runner import GateRunner
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.workspace.diff import read_diff, read_versions
 from rulebook_ralph.workspace.git import GitError
+from rulebook_ralph.workspace.repository import Repository
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
 
 _NO_CHANGE = "no change of this task is found, neither uncommitted nor in the history that is here"
@@ -66,6 +68,16 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class _Standing:
+    """The tree that is verified, in what gates run, and what commands said of it."""
+
+    opening: Opening
+    tree: str
+    runner: GateRunner
+    cache: ResultCache
+
+
+@dataclass(frozen=True, slots=True)
 class Verifier:
     """What verifying needs. `ask` is the model that judges, None where there is none (`no_model` says why)."""
 
@@ -75,34 +87,35 @@ class Verifier:
     ask: Ask | None
     no_model: str
     gate_ended: Callable[[CheckResult], None]
+    notice: Callable[[events.Notice], None]
 
     def verify(self, tasks: Sequence[Task], *, with_models: bool) -> Report:
         """Run the gates, then the criteria of each stage of those tasks. Raises checks.shell.Cancelled, RalphError.
 
         Without `with_models` criteria that a model would judge are left out.
         """
-        head, tree = self._trees(with_new_files=any(map(self._looks_at_the_change, tasks)))
-        cache = ResultCache()
-        settings = self.project.config.verification
-        gates = run_steps(
-            settings.steps if settings.enabled else (),
-            root=self.project.root,
-            environment=self.project.environment,
-            clean=self.clean,
-            cancelled=self.cancelled,
-            started=lambda _: None,
-            ended=self.gate_ended,
-            to_the_end=True,
-            parallel=settings.parallel,
-            tree=tree,
-            cache=cache,
+        runner = GateRunner.of(self.project, self.clean, self.cancelled, self._tell)
+        in_checkout = runner.checkout is not None
+        opening, tree = standing_tree(
+            self.project.repository, with_new_files=in_checkout or any(map(self._looks_at_the_change, tasks))
         )
-        stages = [
-            self._stage(task, stage, head, tree, cache, with_models=with_models)
-            for task in tasks
-            for stage in requirements.stages_of(self.project.config, task)
-        ]
+        cache = ResultCache()
+        try:
+            gates = runner.run(opening, to_the_end=True, tree=tree, cache=cache)
+            stages = [
+                self._stage(task, stage, _Standing(opening, tree, runner, cache), with_models=with_models)
+                for task in tasks
+                for stage in requirements.stages_of(self.project.config, task)
+            ]
+        finally:
+            runner.close()
         return Report(gates, tuple(stages))
+
+    def _tell(self, event: events.Event) -> None:
+        if isinstance(event, events.GateEnded):
+            self.gate_ended(event.result)
+        elif isinstance(event, events.Notice):
+            self.notice(event)
 
     def _looks_at_the_change(self, task: Task) -> bool:
         """Whether a criterion of the task looks at what was changed; commands see the tree itself."""
@@ -111,30 +124,7 @@ class Verifier:
         verifications = (requirements.criteria_for(config, task, stage).verification for stage in stages)
         return any(isinstance(part, Semantic) for each in verifications for part in _parts(each))
 
-    def _trees(self, *, with_new_files: bool) -> tuple[str, str]:
-        """The trees of HEAD and of what stands there now, with an index of its own: others may verify, or run.
-
-        Files that git does not know are hashed only where they are wanted: they may be many.
-        """
-        private = self.project.repository.private
-        private.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=private, prefix="verify-") as folder:
-            workspace = Workspace(self.project.repository, index=f"{Path(folder).name}/index")
-            opening = workspace.open()
-            left_out = (
-                frozenset(filter(self._cannot_be_added, opening.untracked)) if with_new_files else opening.untracked
-            )
-            now = Opening(opening.commit, opening.tree, left_out, opening.ignore_files)
-            return opening.tree, workspace.capture(now)
-
-    def _cannot_be_added(self, path: str) -> bool:
-        """Whether it is unreadable, or a repository of its own."""
-        file = self.project.root / path
-        return not os.access(file, os.R_OK) or (file / ".git").exists()
-
-    def _stage(
-        self, task: Task, stage: Stage, head: str, tree: str, cache: ResultCache, *, with_models: bool
-    ) -> StageVerdict:
+    def _stage(self, task: Task, stage: Stage, standing: _Standing, *, with_models: bool) -> StageVerdict:
         criteria = requirements.criteria_for(self.project.config, task, stage)
         parts = list(_parts(criteria.verification))
         if all(isinstance(part, StringMatch) for part in parts):
@@ -142,13 +132,19 @@ class Verifier:
         looks = [part for part in parts if isinstance(part, Semantic)]
         if any(part.check_for for part in looks) and not with_models:
             return StageVerdict(task.id, stage, _NOTHING, f"a model judges it; run: ralph verify {task.id}")
-        subject = self._subject(task, stage, criteria, functools.cache(lambda: self._work(task, head, tree)), tree)
-        verified = verification.verify(criteria, subject, cache=cache, semantic_check=_judged_or_failed)
+        work = functools.cache(lambda: self._work(task, standing.opening.tree, standing.tree))
+        try:
+            subject = self._subject(task, stage, criteria, work, standing)
+            verified = verification.verify(criteria, subject, cache=standing.cache, semantic_check=_judged_or_failed)
+        except UnusableError as error:
+            return StageVerdict(task.id, stage, Verified(passed=False, reason=str(error), results=(error.result,)))
         if not looks or not verified.passed or subject.diff():
             return StageVerdict(task.id, stage, verified)
         if not verified.proven:
             return StageVerdict(task.id, stage, _NOTHING, _NO_CHANGE)
-        return StageVerdict(task.id, stage, replace(verified, warnings=(*verified.warnings, _NO_CHANGE)))
+        return StageVerdict(
+            task.id, stage, msgspec.structs.replace(verified, warnings=(*verified.warnings, _NO_CHANGE))
+        )
 
     def _work(self, task: Task, head: str, tree: str) -> tuple[FileDiff, ...]:
         """The task's change as it stands: of the files of its commit, where it is done; else what is not committed."""
@@ -165,9 +161,10 @@ class Verifier:
         return tuple(file for file in read_diff(repository, before, tree) if file.path in paths)
 
     def _subject(
-        self, task: Task, stage: Stage, criteria: Criteria, diff: Callable[[], tuple[FileDiff, ...]], tree: str
+        self, task: Task, stage: Stage, criteria: Criteria, diff: Callable[[], tuple[FileDiff, ...]], at: _Standing
     ) -> Subject:
-        repository = self.project.repository
+        repository, tree = self.project.repository, at.tree
+        place = at.runner.stand(at.opening, tree)
 
         def relevant_files() -> Mapping[str, str]:
             files = [FileDiff(kind="M", path=path, old_path=path) for path in task.relevant_files]
@@ -175,7 +172,7 @@ class Verifier:
             return {path: versions.after for path, versions in found.items() if versions.after is not None}
 
         return Subject(
-            root=self.project.root,
+            root=place.root,
             stage=stage,
             promise=criteria.promise,
             promises=(criteria.promise,),  # no agent speaks here: its promise is not in question
@@ -187,8 +184,8 @@ class Verifier:
             diff=diff,
             relevant_files=relevant_files,
             tree=lambda: tree,
-            put_back=lambda: None,
-            environment=self.project.environment,
+            put_back=lambda: at.runner.stand(at.opening, tree),
+            environment=place.environment,
             clean=self.clean,
             cancelled=self.cancelled,
             ask=self.ask,
@@ -197,6 +194,28 @@ class Verifier:
 
 
 _NOTHING = Verified(passed=True)
+
+
+def standing_tree(repository: Repository, *, with_new_files: bool) -> tuple[Opening, str]:
+    """HEAD, and the tree that stands there now, with an index of its own: others may verify, or run.
+
+    Files that git does not know are hashed only where they are wanted: they may be many.
+    """
+    private = repository.private
+    private.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=private, prefix="verify-") as folder:
+        workspace = Workspace(repository, index=f"{Path(folder).name}/index")
+        opening = workspace.open()
+        left_out = opening.untracked
+        if with_new_files:
+            left_out = frozenset(path for path in left_out if _cannot_be_added(repository.root / path))
+        now = replace(opening, untracked=left_out)
+        return now, workspace.capture(now)
+
+
+def _cannot_be_added(file: Path) -> bool:
+    """Whether it is unreadable, or a repository of its own."""
+    return not os.access(file, os.R_OK) or (file / ".git").exists()
 
 
 def _parts(verification: Verification) -> Iterator[Verification]:

@@ -85,7 +85,7 @@ class Watch:
         offer = "; if it was yours: ralph accept" if any(_is_edit(item) for item in put_back) else ""
         self._notice(
             "warning",
-            f"changed in .rulebook-ralph/ while the agent worked, and put back: {names} "
+            f"changed in .rulebook-ralph/ while an agent, gate or check ran, and put back: {names} "
             f"(the other version: {kept}){offer}",
         )
         return (*told, f"The folder .rulebook-ralph/ was changed ({names}); it was put back. Leave it alone.")

@@ -81,6 +81,8 @@ def entry(iteration: Iteration, *, gates: Sequence[str], reason: str, learnings:
     ]
     if gates:
         lines.append(f"{_INDENT}gates: {_one_line(', '.join(gates))}")
+    if iteration.review:
+        lines.append(f"{_INDENT}review: {_one_line(str(iteration.review))}")
     if iteration.commit:
         lines.append(f"{_INDENT}commit: {iteration.commit[:12]}")
     if summary:

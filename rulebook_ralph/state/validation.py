@@ -1,7 +1,7 @@
 """Everything wrong with the files of a project, for a person to mend. Explains at length; reading is the codec's job.
 
 msgspec looks at each task first, in microseconds; jsonschema, which takes a thousand times longer, explains the tasks
-that msgspec refused, or all of them when asked.
+that msgspec refused, or when asked all that schema_quick is not sure of.
 """
 
 import json
@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from rulebook_ralph.core.enumeration import counted
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import PRD_VERSION, STATE_FOLDER, Prd, Task
 from rulebook_ralph.core.prd_rules import problems_of
@@ -24,6 +25,7 @@ from rulebook_ralph.state import disk
 from rulebook_ralph.state.codec import NEWER, PRD_NAME, checked_document
 from rulebook_ralph.state.json_position import lines_of
 from rulebook_ralph.state.schema_check import faults_against
+from rulebook_ralph.state.schema_quick import is_surely_valid
 
 HISTORY = "history"
 MOST_PROBLEMS = 1000
@@ -41,8 +43,8 @@ Faults = Callable[[Any], Iterator[Fault]]
 def validate(root: Path, *, others: Iterable[Look] = (), thorough: bool = False) -> tuple[Problem, ...]:
     """Every problem of prd.json and history/ below `root`, then what `others` find.
 
-    `thorough` holds every task against the JSON Schema too, which finds badly written times and takes seconds for
-    thousands of tasks. Never raises for what stands in the files.
+    `thorough` holds every task and iteration against the JSON Schema too, which finds badly written times. Never raises
+    for what stands in the files.
     """
     found = [*prd_problems(root / PRD_NAME, thorough=thorough), *history_problems(root, thorough=thorough)]
     for look in others:
@@ -91,7 +93,7 @@ def _file_problems(file: Path, name: str, faults: Faults) -> tuple[Problem, ...]
     ]
     problems.sort(key=lambda problem: problem.line or 0)
     if len(found) > MOST_PROBLEMS:
-        problems.append(Problem(name, None, "", f"has {len(found) - MOST_PROBLEMS} more problems"))
+        problems.append(Problem(name, None, "", f"has {counted(len(found) - MOST_PROBLEMS, 'more problem')}"))
     return tuple(problems)
 
 
@@ -121,7 +123,7 @@ def _form_faults(raw: dict[str, Any], tasks: Any, *, thorough: bool) -> Iterator
     if isinstance(tasks, list):
         around = {**raw, "tasks": []}
         for index, task in enumerate(tasks):
-            if thorough or _refused(task, Task):
+            if _refused(task, Task) or (thorough and not is_surely_valid(task, "prd", "task")):
                 yield from _explained(task, Task, "prd", "task", ("tasks", index))
     if thorough or _refused(around, Prd):
         yield from _explained(around, Prd, "prd", None, ())
@@ -153,9 +155,11 @@ def _outlined(raw: Any, index: int) -> Task:
 
 
 def _iteration_faults(raw: Any, *, number: int, name: str, thorough: bool) -> Iterator[Fault]:
-    if thorough or _refused(raw, Iteration):
+    if _refused(raw, Iteration):
         yield from _explained(raw, Iteration, "iteration", None, ())
         return
+    if thorough and not is_surely_valid(raw, "iteration"):
+        yield from faults_against(raw, "iteration")
     if raw["iterationNumber"] != number:
         yield Fault(("iterationNumber",), f"is {raw['iterationNumber']}, but the file is {escaped(name)}")
     elif name != f"iteration-{number}.json":

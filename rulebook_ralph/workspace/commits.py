@@ -166,6 +166,23 @@ def saved_state(repository: Repository, reference: str) -> dict[str, bytes]:
     }
 
 
+def blobs_of_state(repository: Repository, reference: str) -> dict[str, str]:
+    """The files of the saved state: path within the state folder -> object id; nothing where no state is saved."""
+    try:
+        listing = repository.git.raw("ls-tree", "-r", "-z", reference, f"{STATE_FOLDER}/")
+    except GitError:
+        return {}
+    entries = (os.fsdecode(entry).split("\t", 1) for entry in listing.split(b"\0") if entry)
+    return {name.removeprefix(f"{STATE_FOLDER}/"): described.split()[2] for described, name in entries}
+
+
+def blobs_of_files(repository: Repository, names: Sequence[str]) -> dict[str, str]:
+    """The object ids that those files of the state folder would have; they must be plain ones."""
+    paths = "".join(f"{STATE_FOLDER}/{name}\n" for name in names)
+    found = repository.git.text("hash-object", "--no-filters", "--stdin-paths", stdin=os.fsencode(paths)).split()
+    return dict(zip(names, found, strict=True))
+
+
 def commit_tree(repository: Repository, tree: str, parent: str, message: str, *, sign: bool) -> str:
     """A commit of exactly that tree; raises GitError where signing fails."""
     options = ["-S"] if sign else []

@@ -105,6 +105,16 @@ def read_versions(
     }
 
 
+def folders_among(repository: Repository, tree: str, paths: Sequence[str]) -> frozenset[str]:
+    """Those of the paths that are folders in a tree. Raises GitError."""
+    asked = [path for path in paths if "\n" not in path]
+    if not asked:
+        return frozenset()
+    question = b"".join(os.fsencode(f"{tree}:{path}\n") for path in asked)
+    with _reading(repository, ("cat-file", "--batch-check=%(objecttype)"), question) as output:
+        return frozenset(path for path in asked if output.readline() == b"tree\n")
+
+
 # The patch
 
 

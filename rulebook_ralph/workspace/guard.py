@@ -12,9 +12,9 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -47,6 +47,8 @@ _SHARED_FOLDERS = ("info", "hooks", "refs")
 _LOCKS = ("index.lock", "HEAD.lock", "config.lock", "packed-refs.lock")
 _FREE_REFS = ("refs/ralph", "refs/remotes")
 _SPECIAL = -2
+UNFINISHED = ".ralph.lock"
+"""How names end of files that are to replace one of git's; no ref's does."""
 _INERT = ".sample"  # hooks that git never runs
 _HASH = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
 _BARE = re.compile(rb"^\s*bare\s*(=\s*(true|yes|on|1)\s*)?$", re.MULTILINE | re.IGNORECASE)
@@ -59,12 +61,14 @@ Files = dict[str, tuple[bytes, int]]
 @dataclass(frozen=True, slots=True)
 class Restored:
     """What had been changed, as paths in the git folder with what stood there (None: nothing), the same for the files
-    outside of it by their whole paths, and the commits that an agent made refs point to.
+    outside of it by their whole paths, and the commits that an agent made refs point to. `left` are new refs that may
+    be a person's (`heads/x`).
     """
 
     others: dict[str, bytes | None]
     outside: dict[str, bytes | None]
     new_tips: tuple[str, ...]
+    left: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,25 +95,58 @@ class Guard:
         self._put_back(changed)
         return _others(changed, now)
 
-    def restore(self, *, refs: Collection[str] | None = None) -> Restored:
-        """Put everything back as it was; of the refs only those named (`refs/heads/x`), where some are."""
+    def restore(self) -> Restored:
+        """Put everything back as it was."""
         outside = self.restore_outside()
         now, free = _read(self.repository), self._in_use()
-        guarded = self.files.keys() - set(self.outside)
-        changed = [path for path in (now.keys() | guarded) - free if now.get(path) != self.files.get(path)]
-        if refs is not None:
-            changed = [path for path in changed if "/refs/" not in path or path.endswith(tuple(f"/{r}" for r in refs))]
-        tips = _tips(now, changed) - _tips(self.files, self.files)
-        self._put_back(changed)
-        for name in _PER_TREE_FOLDERS:  # git takes an empty one for an unfinished rebase
-            with suppress(OSError):
-                (self.repository.git_folder / name).rmdir()
+        changed = self._changed(now, free)
+        restored = self._restored(changed, now, outside)
         shared = self.repository.common_folder
         packed = f"{shared}/packed-refs"
         if now.get(packed) != self.files.get(packed):
             before = _packed(self.files.get(packed))
             newly = {ref: name for ref, name in _packed(now.get(packed)).items() if before.get(ref) != name}
             _unpack_free(shared, newly, {Path(path).relative_to(shared).as_posix() for path in free})
+        return restored
+
+    def restore_after_death(self, branch: str, *, until: float) -> Restored:
+        """The same after a run that died, when a person may have used git since: of the refs only the run's own branch,
+        and branches and tags that were written last before `until` (seconds since the epoch), while the agent lived.
+        """
+        outside = self.restore_outside()
+        now, shared = _read(self.repository), self.repository.common_folder
+        packed = f"{shared}/packed-refs"
+        own, names = f"{shared}/refs/heads/{branch}", _packed(now.get(packed))
+        changed, left = [], []
+        for path in self._changed(now, self._in_use()):
+            if path == packed or path.endswith("/refs/stash") or self._is_only_packed(path, names):
+                continue
+            if path == own or "/refs/" not in path or _written_at(path) <= until:
+                changed.append(path)
+            elif path not in self.files:
+                left.append(path.removeprefix(f"{shared}/refs/"))
+        return replace(self._restored(changed, now, outside), left=tuple(sorted(left)))
+
+    def head_was(self) -> str:
+        """What HEAD said: `ref: refs/heads/x`, or a commit."""
+        return self.files.get(str(self.repository.git_folder / "HEAD"), (b"", 0))[0].decode("utf-8", "replace").strip()
+
+    def _changed(self, now: Files, free: set[str]) -> list[str]:
+        guarded = self.files.keys() - set(self.outside)
+        return [path for path in (now.keys() | guarded) - free if now.get(path) != self.files.get(path)]
+
+    def _is_only_packed(self, path: str, packed: Mapping[str, str]) -> bool:
+        """Whether a ref's file is gone because git packed it, as it was."""
+        ref = path.removeprefix(f"{self.repository.common_folder}/")
+        return ref in packed and self.files.get(path, (b"", 0))[0].strip() == packed[ref].encode("ascii")
+
+    def _restored(self, changed: Collection[str], now: Files, outside: dict[str, bytes | None]) -> Restored:
+        if tips := _tips(now, changed):
+            tips -= _tips(self.files, self.files)
+        self._put_back(changed)
+        for name in _PER_TREE_FOLDERS:  # git takes an empty one for an unfinished rebase
+            with suppress(OSError):
+                (self.repository.git_folder / name).rmdir()
         folders = (self.repository.git_folder, self.repository.common_folder)
         for name, folder in itertools.product(_LOCKS, folders):
             (folder / name).unlink(missing_ok=True)
@@ -123,6 +160,8 @@ class Guard:
     def _in_use(self) -> set[str]:
         """The ref files of branches on which somebody may work in another work tree."""
         now = _checked_out_elsewhere(self.repository)
+        if not now:
+            return set(self.elsewhere.values())
         shared = self.repository.common_folder
         before = self.files.keys() | {f"{shared}/{ref}" for ref in _packed(self.files.get(f"{shared}/packed-refs"))}
         free = {ref for head, ref in now.items() if head in self.elsewhere or ref not in before}
@@ -167,6 +206,13 @@ def _others(paths: Iterable[str], now: Files) -> dict[str, bytes | None]:
     return {path: now[path][0] if path in now else None for path in sorted(paths)}
 
 
+def _written_at(path: str) -> float:
+    """When a file was written last; of one that is gone, when the nearest folder above was."""
+    while not os.path.lexists(path):
+        path = str(Path(path).parent)
+    return os.lstat(path).st_mtime
+
+
 def _tips(files: Files, paths: Iterable[str]) -> set[str]:
     """The commits that those of the files name."""
     named: set[str] = set()
@@ -189,8 +235,8 @@ def _unpack_free(shared: Path, packed: dict[str, str], in_use: Collection[str]) 
     for ref, name in packed.items():
         path = shared / ref
         if (ref in in_use or ref.startswith(tuple(f"{free}/" for free in _FREE_REFS))) and not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f"{name}\n", "ascii")
+            _write(path, (f"{name}\n".encode("ascii"), 0o644))
+            sync_file(path.parent)
 
 
 def _read(repository: Repository) -> Files:
@@ -286,7 +332,7 @@ def _write(path: Path, content: tuple[bytes, int]) -> None:
         return
     if mode == _SPECIAL:  # it cannot be made again
         return
-    temporary = path.with_name(f"{path.name}.ralph")
+    temporary = path.with_name(f"{path.name}{UNFINISHED}")
     temporary.write_bytes(data)
     temporary.chmod(mode)
     sync_file(temporary)

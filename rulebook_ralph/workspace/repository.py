@@ -84,6 +84,13 @@ class Repository:
         """Whether HEAD has that commit in its history."""
         return self.git.succeeds("merge-base", "--is-ancestor", commit, "HEAD")
 
+    def parting(self, commit: str) -> str | None:
+        """The commit in which the histories of HEAD and of that commit part; None where they have none in common."""
+        try:
+            return self.git.text("merge-base", commit, "HEAD")
+        except GitError:
+            return None
+
     def hooks_folder(self) -> Path:
         """Where the repository's hooks are (core.hooksPath)."""
         try:
@@ -162,6 +169,23 @@ def branches_with_state(repository: Repository) -> tuple[str, ...]:
     )
 
 
+def problem_with_branch(repository: Repository, branch: str) -> str:
+    """Why git would not make that branch, where it is not there yet; empty where it would."""
+    if not repository.git.succeeds("check-ref-format", "--branch", branch):
+        return f"'{branch}' is no valid branch name; change \"branch\" in prd.json"
+    reference = f"refs/heads/{branch}"
+    first = "/".join(reference.split("/")[:3])
+    there = repository.git.text("for-each-ref", "--format=%(refname)", first).splitlines()
+    others = [name for name in there if f"{name}/".startswith(f"{reference}/") or reference.startswith(f"{name}/")]
+    if reference in there or not others:
+        return ""
+    other = others[0].removeprefix("refs/heads/")
+    return (
+        f"git has no room for branch {branch} beside branch {other}; rename that one: "
+        f'git branch -m {other} NEW-NAME, or change "branch" in prd.json'
+    )
+
+
 def check_out_branch(repository: Repository, branch: str) -> str:
     """Put HEAD on `branch`, creating it once from HEAD; says what was done, "" where nothing. Raises RalphError.
 
@@ -171,8 +195,8 @@ def check_out_branch(repository: Repository, branch: str) -> str:
     before = repository.branch() or repository.head()
     if before == branch:
         return ""
-    if not repository.git.succeeds("check-ref-format", "--branch", branch):
-        raise RalphError(f"'{branch}' is no valid branch name; change \"branch\" in prd.json")
+    if problem := problem_with_branch(repository, branch):
+        raise RalphError(problem)
     reference = f"refs/heads/{branch}"
     there = repository.commit_of(reference)
     try:

@@ -106,6 +106,21 @@ class Workspace:
         same = all(within_state(name) or is_below(name, opening.untracked) for name in names)
         return tree if same else self.capture(opening)
 
+    def file_in(self, tree: str, path: str) -> tuple[str, bytes]:
+        """Mode and content of a file of a tree; both empty where the tree has none of that path."""
+        entry = self._git("--literal-pathspecs", "ls-tree", "-z", tree, "--", path).decode("utf-8", "surrogateescape")
+        mode, kind, name = entry.partition("\t")[0].split() if entry.count("\0") == 1 else ("", "", "")
+        return (mode, self._git("cat-file", "blob", name)) if kind == "blob" else ("", b"")
+
+    def with_file(self, tree: str, path: str, mode: str, content: bytes) -> str:
+        """The tree, which the own index holds from then on, with another content of a file."""
+        name = self._git("hash-object", "-w", "--no-filters", "--stdin", stdin=content).decode().strip()
+        self._load(tree)
+        self._git("update-index", "--cacheinfo", f"{mode},{name},{path}")
+        changed = self._git("write-tree").decode().strip()
+        self._now_holds(changed)
+        return changed
+
     def changes(self, old_tree: str, new_tree: str) -> tuple[Change, ...]:
         """The paths in which two trees differ, the state folder aside."""
         if old_tree == new_tree:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 READING = (
-    "cat-file", "check-ignore", "config", "diff-tree", "for-each-ref", "log", "ls-files", "ls-tree",
+    "cat-file", "check-ignore", "config", "diff-tree", "for-each-ref", "hash-object", "log", "ls-files", "ls-tree",
     "merge-base", "rev-parse", "show", "worktree",
 )  # fmt: skip
 PURE = ("check-ref-format", "version", "var")

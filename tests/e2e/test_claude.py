@@ -1,6 +1,8 @@
 """What is tried with the genuine claude alone: more of what an agent may do, and what only claude can."""
 
+import json
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from tests import judges
 
@@ -100,3 +102,43 @@ def test_claude_itself_judges_and_no_planted_order_reaches_it(house: House) -> N
     assert all(order.strip("# \n") not in question.data for question in house.model.judged)
     met = [(finding["met"], finding["file"]) for check in second["checks"] for finding in check.get("findings", ())]
     assert met in ([(True, "add.py")], [(True, "subtract.py")])
+
+
+def test_claude_plans_and_then_works_on_what_it_planned(house: House) -> None:
+    """The first plan depends on what is nowhere: it is refused, and claude is told where and why."""
+    halve: dict[str, Any] = {
+        "id": "halve-numbers",
+        "title": "Halve a number",
+        "description": "For the lazy.",
+        "priority": 1,
+        "dependencies": ["add-number"],
+        "acceptanceCriteria": ["`halve(8)` gives 4"],
+        "outcome": "Numbers can be halved",
+        "relevantFiles": ["calc.py"],
+        "completion": {
+            "coder": {
+                "description": "It halves",
+                "verificationMethod": "external",
+                "verificationConfig": {"command": "python3 -c 'import halve; assert halve.halve(8) == 4'"},
+            }
+        },
+    }
+    mended = {**halve, "dependencies": []}
+    house.model.judge = judges.scripted(*(json.dumps({"questions": [], "tasks": [each]}) for each in (halve, mended)))
+    planned = house.ralph("plan", "Numbers can be halved", "--planner", "claude", "--yes", "--json")
+    assert (planned.result["added"], [each["id"] for each in planned.result["tasks"]]) == (True, ["halve-numbers"])
+    first, second = house.model.judged
+    for text in ("Numbers can be halved", f"{ADD} (pending)", "calc.py", "def negate", GATE):
+        assert text in first.data
+    assert "$.tasks[0].dependencies[0]: there is no task 'add-number'" in second.instructions
+
+    work: list[Turn] = [
+        Write("halve.py", "def halve(number):\n    return number // 2\n"),
+        Write("tests/test_halve.py", "import halve\n\n\ndef test_it():\n    assert halve.halve(8) == 4\n"),
+        DONE,
+    ]
+    house.model.script = {"halve-numbers": [work]}
+    house.ralph("run", "--task", "halve-numbers")
+    assert house.task("halve-numbers")["status"] == "completed"
+    command = halve["completion"]["coder"]["verificationConfig"]["command"]
+    assert command in [check.get("command") for check in house.iteration(1)["checks"]]

@@ -132,7 +132,7 @@ def test_at_rest_edits_are_merged_into_what_changed_since(project: Project) -> N
     base = project.folder.prd.read_text()
     hold(project, "prd.json", edited(project, title="Mine", status="completed"), base)
     hold(project, "prd.json", edited(project, notes="later"), base, number=2)
-    hold(project, "templates/own.md", "new\n", None, number=2)
+    hold(project, "templates/coder.md.j2", "{{ promise }}\n", None, number=2)
     assert project.ralph("task", "edit", "one", "--priority", "4").code == 0
     ran = project.ralph("accept", "1", "--yes", "--json")
     assert ran.code == 0
@@ -142,7 +142,7 @@ def test_at_rest_edits_are_merged_into_what_changed_since(project: Project) -> N
     assert project.ralph("accept", "--yes").code == 0
     one = project.task("one")
     assert (one.title, one.status, one.notes, one.priority) == ("Mine", "completed", "later", 4)
-    assert (project.folder.templates / "own.md").read_text() == "new\n"
+    assert (project.folder.templates / "coder.md.j2").read_text() == "{{ promise }}\n"
     assert project.ralph("validate").code == 0
     assert project.ralph("accept").out == "no edit is held\n"
 

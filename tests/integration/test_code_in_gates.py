@@ -19,7 +19,12 @@ def test_what_a_gate_does_to_state_and_git_is_put_back(code: str, tmp_path: Path
     agent += f"cat >> lib.sh <<'END'\n{code}exit 0\nEND\n" + HONEST
     files = {**FILES, "lib.sh": "true\n", "check.sh": f". ./lib.sh\n{CHECK}"}
     project = make_project(
-        tmp_path, agent=agent, files=files, tasks=[task("one"), task("two"), task("three")], attempts=1
+        tmp_path,
+        agent=agent,
+        files=files,
+        tasks=[task("one"), task("two"), task("three")],
+        attempts=1,
+        integrity={"allow": ["lib.sh"]},
     )
     config, branches = project.folder.config.read_text(), project.git("branch", "--list", "main")
     assert project.ralph("run", "--no-retry-blocked").code == 3

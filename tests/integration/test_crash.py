@@ -19,19 +19,19 @@ from tests.harness import Ran
 
 Case = TypeVar("Case")
 POINTS = {
-    "create": 150,
-    "write": 100,
+    "create": 180,
+    "write": 110,
     "append": 6,
     "truncate": 2,
-    "rename": 52,
+    "rename": 56,
     "link": 24,
-    "fsync": 150,
+    "fsync": 160,
     "remove": 60,
-    "mkdir": 20,
+    "mkdir": 36,
     "chmod": 28,
     "git": 68,
     "git end": 68,
-    "git read": 90,
+    "git read": 100,
     "process": 13,
 }
 """As many as a run has, at the most."""

@@ -464,7 +464,7 @@ def test_what_a_dead_run_left_is_ended_though_the_next_start_was_killed_too(seco
         with suppress(ProcessLookupError):
             os.kill(int(agent), signal.SIGKILL)
     assert [event.text for event in told if isinstance(event, events.Notice)] == [
-        f"ended 1 processes that the dead run (process {first}) left running"
+        f"ended 1 process that the dead run (process {first}) left running"
     ]
     assert path.read_bytes() == b""
 

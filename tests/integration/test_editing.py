@@ -56,9 +56,20 @@ def test_a_task_list_that_cannot_be_read_neither_ends_a_run_nor_is_overwritten(t
     assert '"Do it my way",,' in text, "the person's text stands as it was"
     assert statuses(saved(project)) == dict.fromkeys(("one", "two", "three"), "completed")
     assert project.ralph("run").code == 2, "mended first"
+    shown = project.ralph("status", "--json").json
+    assert (shown["completed"], "prd.json:" in shown["problem"]) == (3, True)
 
-    project.folder.prd.write_text(text.replace(",,", ","))
+    named = text.replace('"project": "toy"', '"project": "renamed"')
+    assert named != text, "a new name, at which the run's results wait as well"
+    project.folder.prd.write_text(named.replace(",,", ","))
+    shown = project.ralph("status", "--json").json
+    assert (shown["project"], shown["completed"], "the next run writes it" in shown["problem"]) == ("renamed", 3, True)
+    rehearsed = project.ralph("run", "--dry-run").out
+    assert ("is merged into it" in rehearsed, "Nothing to do" in rehearsed) == (True, True)
+    assert "still to be merged" in project.ralph("prune", "--keep", "1", "--yes").err
     assert project.ralph("resume").code == 0
+    assert project.git("symbolic-ref", "--short", "HEAD") == "ralph/renamed"
+    assert project.ralph("status", "--json").json["problem"] is None
     assert statuses(project.prd) == dict.fromkeys(("one", "two", "three"), "completed")
     assert project.task("three").title == "Do it my way"
     assert len(project.records) == 3, "nothing was done twice"

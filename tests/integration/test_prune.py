@@ -81,7 +81,7 @@ def test_old_iterations_go_and_everything_works_afterwards(project: Project) -> 
 
     assert project.ralph("validate").out == "no problems\n"
     assert "6 iterations" in project.ralph("status").out
-    assert "3 of 6 iterations are kept; the others were pruned" in project.ralph("history").out
+    assert "kept: 3 of 6 iterations; the others were pruned" in project.ralph("history").out
     for command in (["show", "4"], ["restore", "4"]):
         told = project.ralph(*command)
         assert (told.code, told.err) == (2, "error: iteration 4 was pruned; 'ralph history' lists those there are\n")

@@ -98,7 +98,7 @@ def test_the_task_list_and_the_configurations_shown_are_valid(tmp_path: Path, ra
     (state / "prd.json").write_text(listed)
     shown = re.findall(r"^```yaml\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
     tasks = [block for block in shown if block.startswith("- id:")]
-    assert (len(shown), len(tasks)) == (4, 1)
+    assert (len(shown), len(tasks)) == (6, 1)
     for config in (block for block in shown if block not in tasks):
         (state / "config.yaml").write_text(config)
         done = typed("ralph validate", tmp_path, ralph_on_path)

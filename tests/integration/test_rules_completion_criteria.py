@@ -289,7 +289,7 @@ def test_cc57_at_the_limit_without_a_promise_the_task_is_blocked(story: Story) -
     never = story.task("never")
     assert never.status == "blocked"
     assert (
-        never.blocked_reason == "1 of 1 attempts used; the last one: the promise IMPLEMENTATION_COMPLETE was not given"
+        never.blocked_reason == "1 of 1 attempt used; the last one: the promise IMPLEMENTATION_COMPLETE was not given"
     )
     assert story.attempts("never")[-1].stop_reason == "max-iterations"
 
@@ -304,7 +304,7 @@ def test_cc59_a_failed_verification_goes_on_and_the_next_attempt_is_told_why(sto
 def test_cc60_at_the_limit_the_last_verification_is_the_reason(story: Story) -> None:
     wrong = story.task("wrong")
     assert wrong.status == "blocked"
-    assert wrong.blocked_reason == "1 of 1 attempts used; the last one: the criteria are not met: coder (exit code 4)"
+    assert wrong.blocked_reason == "1 of 1 attempt used; the last one: the criteria are not met: coder (exit code 4)"
 
 
 def test_cc61_every_verification_is_kept_with_verdict_reason_and_time(story: Story) -> None:

@@ -82,7 +82,7 @@ def test_each_stage_has_its_own_role_promise_criteria_agent_and_one_commit_ends_
     assert rows == [
         [str(i), "one", stage, "1", end] for i, (stage, end) in enumerate(zip(STAGES, ends, strict=True), 1)
     ]
-    assert "1 of 1 tasks completed" in project.ralph("status").out
+    assert "1 of 1 task completed" in project.ralph("status").out
     assert project.ralph("validate").code == 0
 
 
@@ -161,7 +161,7 @@ def test_a_later_stage_that_breaks_the_gates_sends_the_task_back(tmp_path: Path)
     ("limits", "path", "why"),
     [
         ({"reviewer": 2}, ["coder", "reviewer", "coder", "reviewer"], "2 of 2 attempts used"),
-        ({"coder": 1}, ["coder", "reviewer"], "1 of 1 attempts of coder are used"),
+        ({"coder": 1}, ["coder", "reviewer"], "1 of 1 attempt of coder used"),
     ],
 )
 def test_the_limit_of_either_stage_blocks_the_task(

@@ -52,7 +52,7 @@ def test_a_killed_run_is_taken_over_with_its_cost(tmp_path: Path) -> None:
     stopped = project.ralph("resume", "--json")
     assert (stopped.code, stopped.json["stopReason"], stopped.json["costUsd"]) == (4, "max-cost", COST)
     assert list(map(runs, left)) == [False, False]
-    assert "processes that the dead run" in stopped.err
+    assert "that the dead run" in stopped.err
     record = project.last
     assert (record.phase, record.completion_status, record.agent_status) == ("settled", "interrupted", "truncated")
     assert (record.cost_usd, record.usage.total, record.session_id != "") == (COST, TOKENS, True)

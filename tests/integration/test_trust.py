@@ -169,8 +169,8 @@ def test_what_an_import_brings_waits_and_found_gates_do_not(tmp_path: Path) -> N
     (project.root / "tasks.yaml").write_text(json.dumps(tasks))
     made = project.ralph("init", "--from", "tasks.yaml")
     assert made.code == 0
-    assert "1 command" in made.err
-    assert "ralph trust" in made.err
+    assert "1 command" in made.out
+    assert "ralph trust" in made.out
     said = project.ralph("verify", "a").err
     assert "criterion a (coder): echo brought" in said
     assert "make" not in said

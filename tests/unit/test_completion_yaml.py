@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from rulebook_ralph.core.model import Prd, Task
 from rulebook_ralph.sources.completion_text import to_text
-from rulebook_ralph.sources.completion_yaml import RefusedTasksError, find, read_all
+from rulebook_ralph.sources.completion_yaml import find, read_all
 from rulebook_ralph.sources.merge import Difference, merge
-from rulebook_ralph.sources.source import SourceReading
+from rulebook_ralph.sources.source import RefusedTasksError, SourceReading
 from rulebook_ralph.state import codec
 from tests.unit.test_criteria import completions
 

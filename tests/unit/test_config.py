@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph import config
-from rulebook_ralph.core.settings import Config, Executor, Hook, Price, Role, VerificationStep
+from rulebook_ralph.core.settings import Config, Executor, Hook, Price, Role, Verification, VerificationStep, Workspace
 from rulebook_ralph.core.struct_reading import seconds
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.plain_yaml import NotReadableError, read_yaml
@@ -189,7 +189,7 @@ BAD_FILES = {
     "limits:\n  maxCostUsd: cheap\n": ":2: limits.maxCostUsd: expected a number or null, got a string",
     "limits:\n  max_cost: 3\n": ":2: limits.max_cost: unknown key; did you mean `maxCostUsd`?",
     "limit: {}\n": ":1: limit: unknown key; did you mean `limits`?",
-    "zzz: 1\n": ":1: zzz: unknown key; known: tools, defaults, rules, verification, stages, stopCriteria, hooks, protect, integrity, judge, ralph, limits, prices, git",
+    "zzz: 1\n": ":1: zzz: unknown key; known: tools, defaults, rules, verification, workspace, stages, stopCriteria, hooks, protect, integrity, judge, review, ralph, limits, prices, git, notify",
     "verification:\n  steps:\n    - name: a\n      comand: make\n": ":4: verification.steps[0].comand: unknown key; did you mean `command`?",
     "verification:\n  steps:\n    - command: make\n": ":3: verification.steps[0]: `name` is missing",
     "verification:\n  steps: make\n": ":2: verification.steps: expected a list, got a string",
@@ -382,6 +382,19 @@ def test_the_commented_file_says_what_is_built_in_and_the_steps(
     assert "built-in" not in loaded.origins.values()
 
 
+def test_the_commented_file_says_where_the_steps_run(root: Path) -> None:
+    workspace = Workspace(copy=(".env",), link=("node_modules", "a: b"))
+    found = _load(root, config.commented_config(STEPS, clean=True, workspace=workspace))
+    assert found == Config(verification=Verification(clean=True, steps=STEPS), workspace=workspace)
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../../x", ".", "", " "])
+@pytest.mark.parametrize("key", ["copy", "link"])
+def test_a_checkout_is_given_nothing_from_elsewhere(key: str, path: str, root: Path) -> None:
+    message = _refusal(root, f"workspace:\n  {key}: [{path!r}]\n")
+    assert f"workspace.{key}[0]: must be a path within the repository" in message
+
+
 def test_the_commented_items_of_lists_can_be_used_too(root: Path) -> None:
     text = _COMMENTED_KEY.sub(r"\1\2", config.commented_config(()))
     for key in ("  executors", "  steps", "hooks"):
@@ -472,3 +485,25 @@ def test_any_command_survives_the_file(name: str, command: str) -> None:
 def test_no_text_brings_anything_but_values_or_one_refusal(text: str) -> None:
     with suppress(NotReadableError):
         read_yaml(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("RALPH_LIMITS_MAX_COST_USD", "RALPH_LIMITS__MAX_COST_USD"),
+        ("RALPH_LIMIT_MAX_COST_USD", "RALPH_LIMITS__MAX_COST_USD"),
+        ("RALPH_LIMITSMAXCOSTUSD", "RALPH_LIMITS__MAX_COST_USD"),
+        ("RALPH_VERIFICATION_ENABLED", "RALPH_VERIFICATION__ENABLED"),
+        ("RALPH_RALPH_AGENTS_CODER_MAX_ITERATIONS", "RALPH_RALPH__AGENTS__CODER__MAX_ITERATIONS"),
+    ],
+)
+def test_a_variable_that_is_all_but_a_key_is_refused_with_the_right_name(tmp_path: Path, name: str, meant: str) -> None:
+    with pytest.raises(RalphError, match=f"^{name} .*did you mean {meant}\\?"):
+        config.load(None, environment={name: "5"}, home=tmp_path)
+
+
+def test_variables_for_agents_and_of_others_set_nothing(tmp_path: Path) -> None:
+    own = ("AGENT", "TASK", "STAGE", "ATTEMPT", "ITERATION", "PROMISE", "MARK_12_34", "COMPLETE")
+    foreign = ("HOME", "MAX_ITERATIONS", "WIGGUM_DIR", "LOG_LEVEL", "MODEL", "VERSION", "HOOK")
+    environment = {f"RALPH_{name}": "5" for name in own + foreign}
+    assert config.load(None, environment=environment, home=tmp_path) == config.load(None, environment={}, home=tmp_path)

@@ -24,11 +24,15 @@ from rulebook_ralph.config_text import planted
 from rulebook_ralph.core import requirements
 from rulebook_ralph.core.evidence import Usage
 from rulebook_ralph.core.model import Prd, Stage, Task
+from rulebook_ralph.core.review import Tier
+from rulebook_ralph.core.reviewers import model_of, reviewer_in_loop, reviewer_named, reviewer_of_branch
 from rulebook_ralph.core.settings import Config
+from rulebook_ralph.core.spending import nobody_pays
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import expectations, preflight
 from rulebook_ralph.loop.crew import Crew, settings_of
 from rulebook_ralph.loop.options import RunOptions
+from rulebook_ralph.loop.planning import planner
 from rulebook_ralph.loop.preparation import iterations_allowed
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.resources import schema
@@ -39,8 +43,12 @@ TESTS = Path(__file__).parents[1]
 TASK = Task(id="one", title="One", acceptance_criteria=("It works",), cost_usd=1, tokens=1000)
 PRD = Prd(version=1, project="toy", created_at="", updated_at="", tasks=(TASK,))
 BASE: dict[str, Any] = {
-    "tools": {"executors": [{"id": "x", "type": "claude"}, {"id": "y", "type": "claude"}]},
-    "defaults": {"executor": "x"},
+    "tools": {
+        "executors": [{"id": "x", "type": "claude"}, {"id": "y", "type": "claude"}],
+        "planners": [{"id": "p"}, {"id": "q"}],
+        "reviewers": [{"id": "r", "executor": "x"}],
+    },
+    "defaults": {"executor": "x", "quickReviewer": "r"},
     "verification": {
         "steps": [{"name": "s", "command": 'echo $A; test -n "$A"'}, {"name": "other", "command": "true"}],
     },
@@ -137,6 +145,22 @@ def patience_of_the_judge(config: Config) -> object:
     return vars(Crew(config, {}).judging_model(Event()).ask)["_timeout"]
 
 
+def who_plans(config: Config) -> object:
+    return planner(config)
+
+
+def who_reviews(tier: Tier) -> Callable[[Config], object]:
+    return lambda config: reviewer_in_loop(config, TASK, tier)
+
+
+def model_that_reviews(config: Config) -> object:
+    return model_of(config, reviewer_named(config, "r"), "quick")
+
+
+def summarizes(config: Config) -> object:
+    return Crew(config, {}).summarizing_model(Event(), spend=nobody_pays) is not None
+
+
 def cost(config: Config) -> object:
     usage = Usage(input_tokens=10, output_tokens=10, cache_read_tokens=10, cache_write_tokens=10)
     return cost_of(usage, config.prices["m"])
@@ -167,11 +191,48 @@ EFFECTS: Mapping[str, Effect | str] = {
         "integration/test_other_agents::test_opencode_attaches_to_a_server",
     ),
     "tools.executors[].fallback": Effect("y", lambda config: Crew(config, {}).chain("x")),
+    "tools.planners[].id": Effect("z", who_plans),
+    "tools.planners[].name": Effect(
+        "z", who_plans, "integration/test_plan_command::test_the_api_plans_and_what_it_cost_is_told"
+    ),
+    "tools.planners[].executor": Effect(
+        "y", who_plans, "integration/test_plan_command::test_a_planner_is_not_waited_for_beyond_its_time"
+    ),
+    "tools.planners[].model": Effect(
+        "z", who_plans, "integration/test_plan_command::test_the_api_plans_and_what_it_cost_is_told"
+    ),
+    "tools.planners[].timeout": Effect(
+        1, who_plans, "integration/test_plan_command::test_a_planner_is_not_waited_for_beyond_its_time"
+    ),
+    "tools.reviewers[].id": Effect("s", who_reviews("quick")),
+    "tools.reviewers[].name": Effect(
+        "s",
+        who_reviews("quick"),
+        "integration/test_review_loop::test_revise_leads_to_a_better_brief_and_ship_to_one_commit",
+    ),
+    "tools.reviewers[].executor": Effect(
+        "y", model_that_reviews, "e2e/test_review::test_claude_reviews_what_claude_made"
+    ),
+    "tools.reviewers[].model": Effect("opus", model_that_reviews),
+    "tools.reviewers[].timeout": Effect(1, model_that_reviews),
+    "tools.reviewers[].checks": Effect(
+        ["types"],
+        who_reviews("quick"),
+        "unit/test_review::test_each_tier_looks_for_its_own_and_a_reviewer_for_what_it_is_told",
+    ),
     "defaults.executor": Effect("y", executor("coder")),
+    "defaults.quickReviewer": Effect("y", who_reviews("quick")),
+    "defaults.deepReviewer": Effect("r", who_reviews("deep")),
+    "defaults.finalReviewer": Effect("y", lambda config: reviewer_of_branch(config, "final")),
+    "defaults.planner": Effect("q", who_plans),
+    "defaults.summarizer": Effect(
+        "y", summarizes, "integration/test_summary::test_a_small_model_says_what_was_brought_about"
+    ),
     "defaults.maxIterations": Effect(2, attempts("coder")),
     "rules": Effect(["Use tabs"], lambda config: requirements.rules_for(config, TASK)),
     "verification.enabled": Effect(value=False, outcome=refusal),
     "verification.parallel": Effect(value=True, outcome=results),
+    "verification.clean": "integration/test_clean_checkout::test_what_git_does_not_hold_decides_nothing",
     "verification.steps[].name": Effect("t", results),
     "verification.steps[].command": Effect("echo no", results),
     "verification.steps[].kind": Effect("lint", results),
@@ -181,6 +242,9 @@ EFFECTS: Mapping[str, Effect | str] = {
     "verification.steps[].when": Effect(["*.py"], left_out),
     "verification.steps[].workingDir": Effect("no-such-folder", results),
     "verification.steps[].env": Effect({"A": "b"}, results),
+    "workspace.setup": "integration/test_clean_checkout::test_the_setup_runs_again_when_dependencies_change",
+    "workspace.copy": "integration/test_clean_checkout::test_what_is_copied_and_linked_is_there",
+    "workspace.link": "integration/test_clean_checkout::test_what_is_copied_and_linked_is_there",
     "stages": Effect(["coder", "qa"], lambda config: requirements.stages_of(config, TASK)),
     "stopCriteria.requirePromise": Effect(
         value=False, outcome=stop_criteria, also="unit/test_stop_criteria::test_the_promise_or_what_stands_for_it"
@@ -213,6 +277,7 @@ EFFECTS: Mapping[str, Effect | str] = {
     "judge.executor": Effect("y", judge),
     "judge.model": Effect("sonnet", judge_of_the_api),
     "judge.timeout": Effect(1, patience_of_the_judge),
+    "review.promptTokens": "unit/test_review::test_a_large_change_is_reviewed_in_parts_and_no_line_is_left_out",
     "ralph.enabled": Effect(value=False, outcome=attempts("coder")),
     "ralph.defaultMaxIterations": Effect(2, attempts("coder")),
     "ralph.defaultVerification": Effect(
@@ -237,6 +302,10 @@ EFFECTS: Mapping[str, Effect | str] = {
     "prices.*.output": Effect(3, cost),
     "prices.*.cachedInput": Effect(0.5, cost),
     "prices.*.cacheWrite": Effect(0.5, cost),
+    "notify.urls": "integration/test_notification::test_a_run_tells_of_its_tasks_and_its_end",
+    "notify.on": "unit/test_notify_urls::test_only_the_chosen_stop_reasons_are_told_of",
+    "notify.taskCompleted": "integration/test_notification::test_a_run_tells_of_its_tasks_and_its_end",
+    "notify.timeout": "integration/test_notification::test_a_service_that_does_not_answer_costs_the_timeout_and_a_warning",
     "git.rollback": "integration/test_honest_agents::test_rollback_gives_each_attempt_the_base",
     "git.stateCommit": "integration/test_run::test_no_state_commits_where_none_are_wanted",
 }

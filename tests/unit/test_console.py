@@ -15,6 +15,7 @@ from rich.text import Text
 from rulebook_ralph.console import Console, open_console
 from rulebook_ralph.console_frame import frame
 from rulebook_ralph.console_record import ended, notice, planned, settled
+from rulebook_ralph.console_record import reviewed as reviewed_rows
 from rulebook_ralph.console_scene import Scene
 from rulebook_ralph.console_table import table_lines
 from rulebook_ralph.core.events import (
@@ -25,11 +26,14 @@ from rulebook_ralph.core.events import (
     IterationOpened,
     IterationSettled,
     Notice,
+    ReviewEnded,
+    ReviewStarted,
     RunEnded,
     RunPlanned,
     TaskLine,
 )
 from rulebook_ralph.core.evidence import CheckResult, StopReason, Usage
+from rulebook_ralph.core.review import Look, Review, ReviewIssue, Severity, reviewed
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
 PLAN = RunPlanned("sundial", "ralph/sundial", "demo", 2, 3, 1, 9, 3600, None)
@@ -237,6 +241,35 @@ def test_the_summary_of_many_tasks_shows_those_that_something_happened_to() -> N
     assert lines[-1] == "12:00:00 … and 9,950 more"
 
 
+def review_of(text: str, *severities: Severity) -> Review:
+    """A review with text that anybody may have written; one issue of high severity, unless told otherwise."""
+    issues = [
+        ReviewIssue(
+            file=text,
+            lines=(3, 7),
+            type="logic_bug",
+            severity=severity,
+            description=text,
+            suggestion=text,
+            agent_prompt=text,
+        )
+        for severity in severities or ("high",)
+    ]
+    look = Look(tier="quick", reviewer=text, decision="REVISE", duration_ms=1200)
+    return reviewed(issues, [look], [f"{text}: a binary file"])
+
+
+def test_a_review_as_lines() -> None:
+    happened = (ReviewStarted("quick", "Sonnet"), ReviewEnded(review_of("Sonnet", "low", "high")))
+    assert [line.removeprefix("12:00:00 ") for line in Screen().show(*happened)] == [
+        "  quick review (Sonnet)",
+        "  quick review (Sonnet): REVISE (1 high, 1 low) · 1.2 s",
+        "    high  Sonnet:3-7: Sonnet",
+        "    low  Sonnet:3-7: Sonnet",
+        "    not reviewed: Sonnet: a binary file",
+    ]
+
+
 STOP: StopReason = "complete"
 ANY = st.text(st.characters() | st.sampled_from("\x1b[]m\x9b\r\n\t\u202e漢ABC "), max_size=120)
 COUNT = st.integers(0, 10**6)
@@ -264,6 +297,8 @@ def events(draw: Callable[[st.SearchStrategy[object]], object]) -> list[Event]:
         GateStarted(result.step, result.command),
         GateStarted(text(), text()),
         GateEnded(result),
+        ReviewStarted("quick", text()),
+        ReviewEnded(review_of(text())),
         IterationSettled(count(), text(), "retry", text(), text(), 2, 3, Usage(), 0.1, 0.2, count(), 2, 3),
         RunEnded(
             STOP, text(), (TaskLine(text(), text(), text(), 1, 0.1, text(), text()),), 1, 1, 0, 0.1, 5, 6, (text(),)
@@ -295,6 +330,7 @@ def test_lasting_rows_fit_the_terminal_whatever_the_text(happened: list[Event], 
     assert isinstance(settling, IterationSettled)
     assert isinstance(end, RunEnded)
     rows = [*planned(plan, width), *notice(warning, width), *settled(settling, list(scene.gates.values()), 3, width)]
+    rows += reviewed_rows(ReviewEnded(review_of(warning.text)), width)
     for row in rows:
         assert isinstance(row, Text)
         assert row.cell_len <= width

@@ -13,13 +13,14 @@ from rulebook_ralph.agents.capabilities import BUILT_IN
 from rulebook_ralph.agents.logins import PLACES, Login, find_login
 from rulebook_ralph.core.evidence import CheckResult
 from rulebook_ralph.core.model import Prd, Task
-from rulebook_ralph.core.settings import Config, Defaults, Executor, Limits, Price, Tools, VerificationStep
+from rulebook_ralph.core.settings import Config, Defaults, Executor, Limits, Notify, Price, Tools, VerificationStep
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.loop.diagnosis import of_agents, of_gates, of_git, of_lock, of_ralph, of_system
 from rulebook_ralph.loop.diagnosis.diagnosis import Diagnosis, exit_code, ok, refused, unknown, warning, wrong
 from rulebook_ralph.loop.diagnosis.of_agents import Use, used
 from rulebook_ralph.loop.diagnosis.place import Settings
 from rulebook_ralph.state.lock import Holder
+from rulebook_ralph.state.store import StateFolder
 
 SECRET = "sk-very-secret-0123456789"
 
@@ -324,21 +325,19 @@ def test_the_configuration_names_its_files_or_its_first_fault() -> None:
     assert (broken.state, broken.text) == ("wrong", "configuration: a:1: x (and 1 more)")
 
 
-def test_the_prompt_of_every_stage_that_is_worked_on_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = Task(id="t", title="T", overrides={"stages": ["coder", "qa"]})
-    assert [str(each) for each in of_ralph.prompts(Config(), prd(task), tmp_path)] == ["prompts: coder, qa"]
-    from rulebook_ralph.loop import brief  # noqa: PLC0415
+def test_notifications_that_would_not_be_sent_are_told() -> None:
+    assert list(of_ralph.notifications(Config(), {})) == []
+    [told] = of_ralph.notifications(Config(notify=Notify(urls=("${CHAT}",))), {})
+    assert (told.state, told.advice) == ("warning", "set it to an address")
 
-    broken = brief._environment().from_string("# A\n{{ nothing_of_the_kind }}\n# Statuses now\n")
-    monkeypatch.setattr(brief, "_template", lambda _stage: broken)
-    monkeypatch.setattr(brief, "_fixed_tokens", lambda _stage: 100)
-    (told,) = of_ralph.prompts(Config(), None, tmp_path)
+
+def test_prompts_of_own_templates_are_made_and_their_fault_told(tmp_path: Path) -> None:
+    assert str(of_ralph.prompts(tmp_path, Config(), None)) == "prompts: the built-in ones"
+    folder = StateFolder(tmp_path).templates
+    folder.mkdir(parents=True)
+    (folder / "qa.md.j2").write_text('{% extends "builtin/qa.md.j2" %}\n')
+    assert str(of_ralph.prompts(tmp_path, Config(), prd(Task(id="t", title="T")))) == "prompts: own templates qa.md.j2"
+    (folder / "qa.md.j2").write_text("# A\n{{ nothing_of_the_kind }}\n")
+    told = of_ralph.prompts(tmp_path, Config(), None)
     assert told.state == "wrong"
-    assert "stage coder (line 2)" in told.text
-    assert "nothing_of_the_kind" in told.text
-
-
-def test_templates_that_nobody_reads_are_told(tmp_path: Path) -> None:
-    (tmp_path / "coder.md.j2").touch()
-    told = [each.state for each in of_ralph.prompts(Config(), None, tmp_path)]
-    assert told == ["ok", "warning"]
+    assert told.text.startswith(".rulebook-ralph/templates/qa.md.j2:2: 'nothing_of_the_kind' is undefined")

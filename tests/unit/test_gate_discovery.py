@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rulebook_ralph.core.settings import Workspace
 from rulebook_ralph.sources.gates import Discovery, discover
 
 UNITTEST_TEST = """import unittest
@@ -216,3 +217,10 @@ def test_npm_hands_on_what_makes_a_script_end(tmp_path: Path) -> None:
     found = write(tmp_path, {"package.json": package({"test": "vitest"}, name="x"), **tool})
     (tmp_path / "node_modules/.bin/vitest").chmod(0o755)
     assert "CI=1 args=--run" in run(tmp_path, found, "test").stdout
+
+
+def test_what_the_gates_need_beside_git(tmp_path: Path) -> None:
+    there = {".env": "", "node_modules/x": "", "vendor/x": "", "venv/x": "", ".venv/pyvenv.cfg": ""}
+    assert write(tmp_path, there).workspace == Workspace(copy=(".env",), link=(".venv",))
+    found = write(tmp_path, {"package.json": "{}", "composer.json": "{}", "venv/pyvenv.cfg": ""})
+    assert found.workspace == Workspace(copy=(".env",), link=("node_modules", "vendor", ".venv", "venv"))

@@ -245,3 +245,8 @@ def test_a_secret_survives_in_no_form_and_in_no_part_of_a_cut(secret: str, data:
     assert redactor.clean_cut(f"{secret[-length:]} was said").startswith(MARK)
     middle = redactor.clean_cut(f"a {secret[:length]}\n… 7 bytes left out …\n{secret[-length:]} b")
     assert middle == f"a {MARK}\n… 7 bytes left out …\n{MARK} b"
+
+
+def test_a_letter_that_is_not_allowed_in_an_id_is_named() -> None:
+    for task_id in ("für", "über"):
+        assert problem_with_id(task_id) == "may hold only letters, digits, '.', '_' and '-' (a-z, A-Z, 0-9), not 'ü'"

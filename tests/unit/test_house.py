@@ -117,3 +117,9 @@ def test_nothing_heavy_is_loaded_by_importing(module: str) -> None:
     look = f"import sys, {NAME}.{module}; sys.stdout.write(' '.join(name.split('.')[0] for name in sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout.split()
     assert not HEAVY & set(loaded)
+
+
+@pytest.mark.parametrize("module", [NAME, f"{NAME}.cli"])
+def test_python_m_is_the_command(module: str) -> None:
+    ran = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout.startswith("ralph")) == (0, True), ran.stderr

@@ -26,7 +26,9 @@ OUTPUTS = {
         "=== RUN   TestA\n--- PASS: TestA (0.00s)\n    --- PASS: TestA/x (0.00s)\n--- SKIP: TestB (0.00s)\nok  p 0.1s\n",
         2,
     ),
+    "go -v red": ("=== RUN   TestA\n--- FAIL: TestA (0.00s)\nFAIL\n", 1),
     "go": ("ok  \tp\t0.1s\n", None),
+    "go red": ("--- FAIL: TestA (0.00s)\n    a_test.go:3: no\nFAIL\n", None),
     "cargo": ("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n" * 2, 6),
     "nextest": ("     Summary [   0.1s] 10 tests run: 10 passed, 2 skipped\n", 10),
     "rspec": ("10 examples, 1 failure, 2 pending\n", 8),
@@ -53,6 +55,38 @@ def test_the_count_of(name: str) -> None:
     output, count = OUTPUTS[name]
     assert counts.tests_run(output) == count
     assert counts.tests_run(output.replace("\n", "\r\n")) == count
+
+
+FAILING = {
+    "pytest": 1,
+    "pytest -q": 0,
+    "unittest red": 1,
+    "jest": 1,
+    "vitest": 2,
+    "mocha": 1,
+    "go -v": 0,
+    "go -v red": 1,
+    "go red": None,
+    "cargo": 0,
+    "rspec": 1,
+    "phpunit red": 1,
+    "node": 0,
+    "tap": 1,
+    "maven": 0,
+    "bun": 1,
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_the_failures_of(name: str) -> None:
+    assert counts.tests_failed(OUTPUTS[name][0]) == FAILING[name]
+
+
+def test_failures_of_several_kinds_are_one_sum() -> None:
+    assert counts.tests_failed("2 failed, 1 passed, 3 errors in 0.1s") == 5
+    assert counts.tests_failed("Ran 9 tests in 0.1s\n\nFAILED (failures=2, errors=1, expected failures=4)\n") == 3
+    assert counts.tests_failed("test result: FAILED. 3 passed; 2 failed; 0 ignored\n" * 2) == 4
 
 
 def test_the_last_summary_wins() -> None:

@@ -42,11 +42,66 @@ def test_a_summary_that_tells_of_none(output: str) -> None:
 
 
 def test_modules_that_a_runner_needs_are_looked_for_where_it_is_started() -> None:
-    assert "loaded instead of the module json" in told({}, {"json.py": "x = 1\n"})[0]
+    assert "the module json" in told({}, {"json.py": "x = 1\n"})[0]
     assert told({}, {"json.py": "x = 1\n"}, steps=(SHELL,)) == []
     assert told({}, {"json.py": "x = 1\n"}, steps=(step("pytest -q"),)) == []
     assert told({}, {"app/json.py": "x = 1\n", "json.md": "text\n", "json/data.txt": "x\n"}) == []
     assert told({"json.py": "x = 1\n"}, {"json.py": "x = 2\n"}) == []
+
+
+CHECK = "import json, re as r\nfrom app import load\n\nassert load() == json.loads('1')\n"
+
+
+@pytest.mark.parametrize("name", ["json", "re", "app", "helper"])
+@pytest.mark.parametrize("command", ["python3 ci/check.py", "sh check.sh", "make"])
+def test_modules_beside_a_script_that_a_gate_runs(name: str, command: str) -> None:
+    files = {
+        "ci/check.py": CHECK.replace("import json", "import verify, json"),
+        "ci/verify.py": "import helper\n",
+        "check.sh": "set -e\npython ci/check.py\n",
+        "Makefile": "all:\n\tpython3 ci/check.py\n",
+    }
+    steps = (step(command),)
+    for path in (f"ci/{name}.py", f"ci/{name}/__init__.py", f"ci/{name}.cpython-311.so"):
+        (found,) = told(files, {**files, path: "x = 1\n"}, steps=steps)
+        assert f"instead of the module {name}" in found
+        assert told(files, {**files, path: "x = 1\n"}, steps=steps, description=f"Write {path}.") == []
+    assert told(files, {**files, f"app/{name}.py": "x = 1\n", f"ci/other_{name}.py": "x = 1\n"}, steps=steps) == []
+
+
+def test_a_module_that_a_red_gate_misses_is_the_work_itself() -> None:
+    files = {"check.py": CHECK}
+    red = frozenset(("tests",))
+    steps = (step("python check.py"),)
+    assert told(files, {**files, "app.py": "def load(): return 1\n"}, steps=steps, red=red) == []
+    assert told(files, {**files, "json.py": "loads = int\n"}, steps=steps, red=red)
+
+
+def test_modules_that_the_environment_of_a_gate_finds_first() -> None:
+    steps = (step("pytest", env={"PYTHONPATH": "src:tools"}),)
+    assert "instead of the module json" in told({}, {"tools/json.py": "x = 1\n"}, steps=steps)[0]
+    assert told({}, {"tools/mine.py": "x = 1\n", "src/app/json.py": "x = 1\n", "docs/json.py": ""}, steps=steps) == []
+
+
+@pytest.mark.parametrize("there", ["calc.py", "src/calc.py", "src/calc/__init__.py"])
+def test_a_second_module_of_a_name(there: str) -> None:
+    files = {there: "def add(a, b):\n    return a - b\n", "tests/test_calc.py": "from calc import add\n"}
+    (found,) = told(files, {**files, "tests/calc.py": "def add(a, b):\n    return 3\n"}, steps=(step("pytest"),))
+    assert f"instead of {there}" in found
+    moved = {"tests/calc.py": files[there], "tests/test_calc.py": files["tests/test_calc.py"]}
+    assert told(files, moved, moved={there: "tests/calc.py"}, steps=(step("pytest"),)) == []
+    if there.startswith("src/"):
+        other = {**files, "tests/test_calc.py": "from src.calc import add\n"}
+        assert told(other, {**other, "tests/calc.py": "x = 1\n", "calc.py": ""}, steps=(step("pytest"),)) == []
+    package = {**files, "tests/__init__.py": ""}
+    assert told(package, {**package, "tests/calc.py": "x = 1\n"}, steps=(step("pytest"),)) == []
+    assert told(files, {**files, "tests/helper.py": "", "lib/calc/more.py": "", "tests/test_more.py": ""}) == []
+
+
+def test_a_module_that_becomes_a_package() -> None:
+    files, text = {"calc.py": "def add(): ...\n"}, {"calc/__init__.py": "def add(): ...\n"}
+    assert told(files, text) == []
+    assert told(files, {**files, **text})
 
 
 def test_hooks_in_a_plugin_that_was_there_are_the_program() -> None:

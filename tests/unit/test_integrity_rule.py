@@ -276,6 +276,59 @@ def test_a_gate_that_tells_no_more_what_it_ran_is_not_believed() -> None:
     assert counted(0, None, *CODE) == ""
 
 
+def silent(before: dict[str, str], after: dict[str, str], output: str = "all is well\n", **values: object) -> str:
+    """What is said of a test gate that passed and told of no tests, nor did on the base."""
+    result = CheckResult(step="tests", kind="test", command="sh check.sh", passed=True, output=output)
+    given = changed(before, after, run_gates=lambda: Gates((result,)), steps=(SHELL,), **values)
+    rule = TestCounts()
+    return rule.run(given).feedback if rule.should_run(given) else ""
+
+
+ENDS = {
+    "app.py": (
+        "import os\n\n\ndef add(a, b):\n    os._exit(0)\n",
+        "import os\n\n\ndef add(a, b):\n    getattr(os, '_exit')(0)\n",
+        "import sys\nsys.exit(0)\n",
+        "import sys; sys.exit()\n",
+        "try:\n    raise SystemExit\nfinally:\n    pass\n",
+        "if True:\n    exit(0)\n",
+        "class A:\n    quit()\n",
+        "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n",
+    ),
+    "app.js": ("process.exit(0);\n", "function add() {\n  process.reallyExit(0);\n}\n"),
+    "app.rb": ("def add\n  exit!(0)\nend\n",),
+    "app.c": ("int add(void) { _exit(0); }\n",),
+}
+NO_ENDS = {
+    "app.py": (
+        "import sys\n\nif __name__ == '__main__':\n    sys.exit(0)\n",
+        "import sys\n\n\ndef main():\n    sys.exit(0)\n",
+        "import sys\n\nsys.exit(main())\n",
+        "import sys\n\nif '--help' in sys.argv:\n    sys.exit(0)\n",
+        "import os\n\nif os.fork() == 0:\n    os._exit(0)\n",
+        "raise SystemExit('not here')\n",
+        "import os\n\n\ndef give_up():\n    os._exit(1)\n",
+        "# sys.exit(0)\nx = 'exit()'\n",
+        "def broken(:\n    sys.exit(0)\n",
+    ),
+    "app.js": ("if (help) {\n  process.exit(0);\n}\n", "process.exit(1);\n", "run().then(() => process.exit(0));\n"),
+    "app.txt": ("os._exit(0)\n",),
+}
+
+
+def test_code_that_ends_a_gate_which_tells_of_no_tests() -> None:
+    for path, texts in ENDS.items():
+        for text in texts:
+            assert f"{path}:" in silent({path: "x\n"}, {path: text}), text
+            assert f"{path}:" in silent({}, {path: text}), text
+            assert silent({path: text}, {path: f"{text}\n"}) == "", "it was there"
+            assert silent({}, {path: text}, "3 passed in 0.1s\n") == "", "it tells what it ran"
+            assert silent({}, {path: text}, integrity=Settings(allow=(path,))) == ""
+    for path, texts in NO_ENDS.items():
+        for text in texts:
+            assert silent({path: "x\n"}, {path: text}) == "", text
+
+
 def test_as_many_or_switched_off_is_not_told() -> None:
     assert counted(5, 5, *CODE) == ""
     assert counted(5, 6, *CODE) == ""

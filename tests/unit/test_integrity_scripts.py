@@ -148,7 +148,7 @@ def test_a_new_script_that_ends_a_gate_which_sources_it() -> None:
     steps = [step("for f in tests/*.sh; do . ./$f; done")]
     before = {"tests/b.sh": CHECK}
     (found,) = told(before, {**before, "tests/a.sh": "true\nexit 0\n"}, steps=steps)
-    assert "tests/a.sh:2: the gate 'tests' sources this new script, which would end it" in found
+    assert "tests/a.sh:2: the gate 'tests' sources this new script, and it would end the gate" in found
     assert told(before, {**before, "tests/a.sh": CHECK.replace("exit 1", "false")}, steps=steps) == []
     assert told(before, {**before, "tests/a.sh": "exit 0\n"}, steps=steps, allow=("tests/a.sh",)) == []
 
@@ -347,9 +347,9 @@ FINE: Mapping[str, tuple[str, str, str, str, dict[str, str]]] = {
     "make of known tools": ("make test", "tests/gen.sh", "a\n", "b\n", {"Makefile": "test: lint\n\t@pytest\nlint:\n\truff check\n"}),
     "npm of known tools": ("npm test", "tests/gen.sh", "a\n", "b\n", {"package.json": manifest(test="jest && npm run lint", lint="eslint .")}),
     "a script of known tools": ("sh check.sh", "tests/gen.sh", "a\n", "b\n", {"check.sh": "#!/bin/sh\n# It's all.\nset -e\npytest -q\nruff check .\n"}),
-    "data": ("for f in tests/*; do sh $f; done", "tests/expected.json", "1\n", "2\n", {}),
+    "data": ("for f in tests/*; do sh $f; done", "tests/values.json", "1\n", "2\n", {}),
     "data of an unknown program": ("mytool tests", "tests/cases/one.txt", "1\n", "2\n", {}),
-    "a snapshot": ("make test", "tests/__snapshots__/a.snap", "1\n", "2\n", {"Makefile": "test:\n\tmytool\n"}),
+    "a snapshot": ("make test", "tests/__snapshots__/a.snap", "1\n", "1\n2\n", {"Makefile": "test:\n\tmytool\n"}),
     "prose without an ending": ("mytool", "tests/README", "one\n", "two\n", {}),
     "the program of a script": ("sh check.sh", "bin/tool.sh", "a\n", "b\n", {"check.sh": "sh bin/tool.sh | grep -q ok\n"}),
     "the program of a target": ("make test", "src/tool.sh", "a\n", "b\n", {"Makefile": "test:\n\tsh src/tool.sh | grep ok\n"}),
@@ -414,7 +414,7 @@ def test_nothing_is_read_where_no_script_was_changed() -> None:
     def never(files: object) -> dict[str, object]:
         raise AssertionError(files)
 
-    silent = Inspection(looked.task, looked.diff, never, looked.steps, looked.red, looked.allow)  # type: ignore[arg-type]
+    silent = Inspection(looked.task, looked.diff, never, never, looked.steps, looked.red, looked.allow)  # type: ignore[arg-type]
     assert list(silent.of_gates()) == []
 
 

@@ -222,7 +222,7 @@ def test_checks_of_the_criteria_are_kept() -> None:
 def test_the_built_in_hooks_stand_in_the_order_of_the_design() -> None:
     names = [hook.name for hook in sorted(rules(), key=lambda hook: hook.priority)]
     before = ["agent", "integrity", "blocked", "contradictions", "work"]
-    after = ["gates", "test-counts", "stop-criteria", "promise", "criteria", "integrity", "commit"]
+    after = ["gates", "test-counts", "stop-criteria", "promise", "criteria", "review", "integrity", "commit"]
     assert names == [*before, *after]
 
 
@@ -399,7 +399,8 @@ def test_a_claim_that_a_gate_denies_is_told(claims: dict[str, bool], denied: lis
 def test_gates_that_are_warnings_or_were_red_before_do_not_count() -> None:
     warning = CheckResult(step="style", command="c", passed=False, required=False)
     assert _verdict(Attempt(Gates((GREEN, warning)))).action == "complete"
-    assert _verdict(Attempt(Gates((RED, LINT_GREEN))), excused=frozenset({"tests"})).action == "complete"
+    assert _verdict(Attempt(Gates((GREEN, LINT_RED))), excused=frozenset({"lint"})).action == "complete"
+    assert _verdict(Attempt(Gates((RED, LINT_GREEN))), excused=frozenset({"tests"})).action == "continue"
     verdict = _verdict(Attempt(Gates((RED, LINT_RED))), excused=frozenset({"tests"}))
     assert "lint" in verdict.reason
     assert "tests" not in verdict.reason

@@ -11,23 +11,28 @@ TESTS = Path(__file__).parents[1]
 FILES = {
     "CC": "test_rules_completion_criteria.py",
     "CH": "test_rules_completion_hooks.py",
+    "CR": "test_rules_config_review_rollback.py",
 }
 _ROW = re.compile(
-    r"\| (?P<kind>C[CH])(?P<number>\d+) \| [^|]+ \| [^|]+ \| (?P<folder>unit|integration) \| `(?P<test>\w+)` \|"
+    r"\| (?P<kind>C[CHR])(?P<number>\d+) \| [^|]+ \| [^|]+ \| (?P<folder>unit|integration) \| `(?P<test>\w+)` \|"
 )
-_RULE_TEST = re.compile(r"test_(c[ch])(\d+)_\w+")
+_RULE_TEST = re.compile(r"test_(c[chr])(\d+)_\w+")
 
 
 def listed() -> list[re.Match[str]]:
     lines = (TESTS / "README.md").read_text("utf-8").splitlines()
-    rows = [_ROW.fullmatch(line) for line in lines if re.match(r"\| C[CH]\d", line)]
+    rows = [_ROW.fullmatch(line) for line in lines if re.match(r"\| C[CHR]\d", line)]
     assert all(rows), "a row of a rule is not as the others are"
     return [row for row in rows if row]
 
 
 @cache
 def names_in(file: Path) -> tuple[str, ...]:
-    """The names of all that pytest would take for a test, also those that a later one of the same name hides."""
+    """The names of all that pytest would take for a test, also those that a later one of the same name hides; none where
+    the rules of a page have no file there.
+    """
+    if not file.exists():
+        return ()
     tree = ast.parse(file.read_text("utf-8"))
     functions = (each.name for each in tree.body if isinstance(each, ast.FunctionDef))
     return tuple(name for name in functions if name.startswith("test_"))

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry
 
 from rulebook_ralph import resources
-from rulebook_ralph.core import criteria, criteria_reading, evidence, model, settings
+from rulebook_ralph.core import criteria, criteria_reading, evidence, model, review, settings
 from rulebook_ralph.core.problem import Fault
 from rulebook_ralph.core.refusal import choices, fields_of, item_type, struct_in
 from rulebook_ralph.core.struct_reading import read_struct, seconds
@@ -68,6 +68,10 @@ DESCRIBED: dict[str, tuple[str, type[msgspec.Struct]]] = {
     "prd/stopCriteria": ("prd", settings.StopCriteria),
     "iteration/verdict": ("iteration", evidence.Verdict),
     "iteration/decision": ("iteration", evidence.Decision),
+    "iteration/review": ("iteration", review.Review),
+    "iteration/issue": ("iteration", review.ReviewIssue),
+    "iteration/issueCounts": ("iteration", review.IssueCounts),
+    "iteration/look": ("iteration", review.Look),
     "iteration/check": ("iteration", evidence.CheckResult),
     "iteration/finding": ("iteration", evidence.Finding),
     "iteration/parsed": ("iteration", evidence.ParsedIteration),
@@ -75,10 +79,14 @@ DESCRIBED: dict[str, tuple[str, type[msgspec.Struct]]] = {
     "iteration/usage": ("iteration", evidence.Usage),
     "iteration/fault": ("iteration", evidence.AgentFault),
     "config/executor": ("config", settings.Executor),
+    "config/planner": ("config", settings.AskedModel),
+    "config/reviewer": ("config", settings.Reviewer),
+    "config/review": ("config", settings.Reviewing),
     "config/step": ("config", settings.VerificationStep),
     "config/tools": ("config", settings.Tools),
     "config/defaults": ("config", settings.Defaults),
     "config/verification": ("config", settings.Verification),
+    "config/workspace": ("config", settings.Workspace),
     "config/stopCriteria": ("config", settings.StopCriteria),
     "config/hook": ("config", settings.Hook),
     "config/integrity": ("config", settings.Integrity),

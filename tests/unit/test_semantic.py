@@ -16,10 +16,11 @@ from referencing import Registry
 
 from rulebook_ralph import resources
 from rulebook_ralph.checks import semantic
+from rulebook_ralph.checks.data_block import data
+from rulebook_ralph.checks.model_answer import Unusable
 from rulebook_ralph.checks.semantic import SemanticResult, check, criteria_of
-from rulebook_ralph.checks.semantic_answer import Answer, Unusable, read_answer
+from rulebook_ralph.checks.semantic_answer import Answer, read_answer
 from rulebook_ralph.checks.semantic_material import gather
-from rulebook_ralph.checks.semantic_prompt import data
 from rulebook_ralph.checks.shell import Cancelled
 from rulebook_ralph.checks.subject import Ask, ModelError, Question, Subject
 from rulebook_ralph.core.criteria import Criteria, Semantic
@@ -478,7 +479,7 @@ def test_any_text_can_be_shown_and_every_shown_line_can_be_cited(texts: list[str
     assert [line.number for line in section.lines] == list(range(len(lines) + 1))
     for line in section.lines:
         assert section.shows(line.number, line.text) == (line.citable and any(char.isalnum() for char in line.text))
-    shown = data(material, material.sections, "f00d")
+    shown = data(material.sections, material.said, "f00d")
     assert sum(line.startswith("<<<") for line in shown.split("\n")) == 4, "nothing looks like a delimiter"
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from rulebook_ralph.core.configured_commands import commands_of_config, commands_of_tasks
 from rulebook_ralph.core.model import Task
-from rulebook_ralph.core.settings import Config, Executor, Hook, Tools, Verification, VerificationStep
+from rulebook_ralph.core.settings import Config, Executor, Hook, Tools, Verification, VerificationStep, Workspace
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.state import trust_record
 
@@ -83,8 +83,10 @@ def test_every_place_that_can_run_something_is_looked_at() -> None:
             )
         ),
         hooks=(Hook(name="h", command="c"), Hook(name="p", plugin="q")),
+        workspace=Workspace(setup="npm ci", copy=(".env",)),
     )
     assert [str(each) for each in commands_of_config(config)] == [
+        "workspace.setup: npm ci",
         "hook h: c",
         "hook p: plug-in q",
         "agent own: agent -p 'a b'",

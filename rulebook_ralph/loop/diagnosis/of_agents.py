@@ -14,12 +14,13 @@ from rulebook_ralph.agents.capabilities import Capabilities
 from rulebook_ralph.agents.logins import PLACES, Login, find_login
 from rulebook_ralph.agents.models import ANTHROPIC
 from rulebook_ralph.agents.program import words
-from rulebook_ralph.core import requirements
+from rulebook_ralph.core import requirements, reviewers
 from rulebook_ralph.core.criteria import MultiStage, Semantic, Verification
 from rulebook_ralph.core.criteria_reading import part_verification
 from rulebook_ralph.core.model import Prd
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.loop import reviewing
 from rulebook_ralph.loop.crew import Crew, settings_of
 from rulebook_ralph.loop.diagnosis.diagnosis import Diagnosis, ok, refused, unknown, warning, wrong
 from rulebook_ralph.loop.diagnosis.place import Place
@@ -52,6 +53,11 @@ def examine(place: Place) -> Iterator[Diagnosis]:
             uses = (*uses, judge)
     elif judge is not None:
         yield judge
+    for found in _reviewers(place):
+        if not isinstance(found, Use):
+            yield found
+        elif not any(use.executor == found.executor for use in uses):
+            uses = (*uses, found)
     members = [settings_of(config, use.executor) for use in uses]
     answers = probe_all(members, environment)
     logins = {
@@ -104,6 +110,26 @@ def _judge(place: Place) -> Use | Diagnosis | None:
     if named == ANTHROPIC or (not named and model.name != config.defaults.executor):
         return ok(f"the judge: {model.name}, by the Anthropic API; its key is in the environment")
     return Use(model.name, "the judge", vital=False)
+
+
+def _reviewers(place: Place) -> Iterator[Use | Diagnosis]:
+    """Who reviews in the loop; the run refuses to start without one that is named."""
+    config, crew = place.config, Crew(place.config, place.environment)
+    for key, tier, reviewer in reviewers.in_use(config, place.prd):
+        if problem := reviewing.unknown(config, crew, reviewer):
+            yield wrong(f"{key}: {problem}", f"name another in {key}", ExitCode.INVALID)
+            continue
+        model = crew.judging_model(Event(), judge=reviewers.model_of(config, reviewer, tier))
+        if model.ask is None:
+            yield wrong(
+                f"the {tier} reviewer {reviewer.id}: {model.missing}", f"or name another in {key}", ExitCode.AGENT
+            )
+        elif reviewer.executor in ("", ANTHROPIC) and model.name != config.defaults.executor:
+            yield ok(
+                f"the {tier} reviewer {reviewer.id}: {model.name}, by the Anthropic API; its key is in the environment"
+            )
+        else:
+            yield Use(model.name, f"the {tier} reviewer")
 
 
 def _asks_a_model(config: Config, prd: Prd) -> bool:

@@ -3,11 +3,12 @@
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from threading import Event
 
 from rulebook_ralph.checks.gates import run_step
 from rulebook_ralph.checks.shell import Surroundings
+from rulebook_ralph.core import events
 from rulebook_ralph.core.amounts import duration
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import CheckResult
@@ -16,6 +17,8 @@ from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.loop import preflight
 from rulebook_ralph.loop.diagnosis.diagnosis import Diagnosis, ok, refused, unknown, warning, wrong
 from rulebook_ralph.loop.diagnosis.place import Place
+from rulebook_ralph.loop.gate_runner import NEEDS_MORE, GateRunner
+from rulebook_ralph.loop.verifying import standing_tree
 
 _NOT_FOUND = re.compile(
     r"(?:^|[:\s])'?(?P<shell>[\w./+-]{1,100})'?: (?:command )?not found\b"
@@ -62,13 +65,14 @@ def _run(
 ) -> Iterator[Diagnosis]:
     repository = place.repository if place.has_commit else None
     before = set(repository.modified()) if repository else set()
-    around = Surroundings(place.root, place.environment, clean, cancelled)
     results = []
-    for step in steps:
-        result = run_step(step, around)
-        results.append(result)
-        missing = missing_program(step, result, {**place.environment, **step.env})
-        yield of_result(result, missing)
+    if place.project is not None and repository is not None and place.config.verification.clean:
+        results = yield from _run_in_checkout(GateRunner.of(place.project, clean, cancelled, _ignore))
+    else:
+        around = Surroundings(place.root, place.environment, clean, cancelled)
+        for step in steps:
+            results.append(result := run_step(step, around))
+            yield of_result(result, missing_program(step, result, {**place.environment, **step.env}))
     required = [result for result in results if result.required]
     if required and not any(result.passed for result in required):
         yield wrong(
@@ -78,6 +82,30 @@ def _run(
         )
     if repository and (changed := sorted(set(repository.modified()) - before)):
         yield warning(f"a gate has changed tracked files: {some(changed)}", "see: git diff")
+
+
+def _run_in_checkout(runner: GateRunner) -> Generator[Diagnosis, None, list[CheckResult]]:
+    try:
+        opening, tree = standing_tree(runner.project.repository, with_new_files=True)
+        results = runner.run(opening, tree=tree, to_the_end=True)
+        yield ok("they run in a clean checkout of what git holds (verification.clean)")
+        known = {step.name: step for step in runner.steps}
+        for result in results:
+            step = known.get(result.step)
+            environment = {**runner.project.environment, **(step.env if step else {})}
+            yield of_result(result, missing_program(step, result, environment) if step else "")
+        if green := runner.green_in_the_tree(results):
+            yield warning(f"red in the clean checkout, but green in your tree: {some(green)}", NEEDS_MORE)
+    except RalphError as error:
+        yield refused(error)
+        return []
+    finally:
+        runner.close()
+    return list(results)
+
+
+def _ignore(event: events.Event) -> None:
+    """Each result is told when it is known what it means."""
 
 
 def of_result(result: CheckResult, missing: str = "") -> Diagnosis:

@@ -16,6 +16,7 @@ from rulebook_ralph.loop.diagnosis.place import Place
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace.git import Git
+from rulebook_ralph.workspace.repository import problem_with_branch
 from rulebook_ralph.workspace.snapshot import Workspace
 
 _OLDEST = (2, 24)
@@ -63,8 +64,9 @@ def branch(project: Project, prd: Prd, data: bytes) -> Diagnosis:
     repository, wanted = project.repository, prd.work_branch
     if repository.branch() == wanted:
         return ok(f"on branch {wanted}, where the work happens")
-    if not repository.git.succeeds("check-ref-format", "--branch", wanted):
-        return wrong(f"'{wanted}' is no valid branch name", 'change "branch" in prd.json')
+    if problem := problem_with_branch(repository, wanted):
+        text, _, advice = problem.partition("; ")
+        return wrong(text, advice)
     try:
         preflight.require_same_state(project, prd, data)
     except RalphError as error:
@@ -94,7 +96,7 @@ def tree(project: Project) -> Diagnosis:
 def _kept_work(project: Project) -> str:
     private = project.repository.private
     private.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=private, prefix="verify-") as folder:  # leftovers.clear_folders knows it
+    with tempfile.TemporaryDirectory(dir=private, prefix="verify-") as folder:  # leftovers.clear_passing knows it
         kept = recovery.kept_work(project, Workspace(project.repository, index=f"{Path(folder).name}/index"))
     return kept.task_id if kept else ""
 

@@ -1,20 +1,21 @@
 """Ralph itself: its state and configuration files, its prompts."""
 
 import platform
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from rulebook_ralph.core import requirements
 from rulebook_ralph.core.enumeration import counted, some
-from rulebook_ralph.core.model import Prd, Stage, Task
+from rulebook_ralph.core.model import Prd
 from rulebook_ralph.core.problem import Problem
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.loop import preflight
+from rulebook_ralph.loop import notification, preflight, template_check, templates
 from rulebook_ralph.loop.diagnosis.diagnosis import Diagnosis, ok, refused, warning, wrong
 from rulebook_ralph.loop.diagnosis.place import Place, Settings
 from rulebook_ralph.loop.project import load_prd, refuse_second_state
 from rulebook_ralph.state import history, progress, store, validation
+from rulebook_ralph.state.store import StateFolder
 
 _ALL = "see all: ralph validate"
 
@@ -30,7 +31,8 @@ def examine(place: Place, *, version: str) -> Iterator[Diagnosis]:
         yield _histories(place)
     if place.prd is not None:
         yield from _tasks(place, place.prd)
-    yield from prompts(place.config, place.prd, place.folder.templates)
+    yield prompts(place.root, place.config, place.prd)
+    yield from notifications(place.config, place.environment)
 
 
 def configuration(settings: Settings) -> Diagnosis:
@@ -107,62 +109,20 @@ def _tasks(place: Place, prd: Prd) -> Iterator[Diagnosis]:
         )
 
 
-def prompts(config: Config, prd: Prd | None, templates: Path) -> Iterator[Diagnosis]:
-    """Whether the prompt of every stage that is worked on can be made, with the first open task or a sample."""
-    tasks = [task for task in prd.tasks if task.status != "completed"] if prd else []
-    sample = tasks[0] if tasks else Task(id="sample", title="A sample")
-    stages = tuple(dict.fromkeys(stage for task in tasks or [sample] for stage in requirements.stages_of(config, task)))
-    problem = _unmakable(config, prd, sample, stages)
-    yield problem or ok(f"prompts: {', '.join(stages)}")
-    own = sorted(path.name for path in templates.iterdir()) if templates.is_dir() else []
-    if own:
-        yield warning(f"{templates} is not used: this version has its built-in prompts alone", f"remove {some(own)}")
+def prompts(root: Path, config: Config, prd: Prd | None) -> Diagnosis:
+    """Whether the prompt of every stage can be made of the project's own templates."""
+    if found := template_check.problems(root, config, prd):
+        return wrong(_first(found), f"mend it, or remove the file; {_ALL}")
+    own = templates.read(StateFolder(root).templates)[0].names
+    return ok(f"prompts: {f'own templates {some(sorted(own))}' if own else 'the built-in ones'}")
 
 
-def _unmakable(config: Config, prd: Prd | None, task: Task, stages: Sequence[Stage]) -> Diagnosis | None:
-    from jinja2 import TemplateError  # noqa: PLC0415 - 46 ms, only where a prompt is made
-
-    from rulebook_ralph.loop import brief  # noqa: PLC0415
-
-    for stage in stages:
-        situation = brief.Situation(
-            prd=prd or Prd(version=1, project="sample", tasks=(task,)),
-            task=task,
-            stage=stage,
-            criteria=requirements.criteria_for(config, task, stage),
-            stop_criteria=requirements.stop_criteria_for(config, task),
-            base="0" * 40,
-            changed=("a/file.txt",),
-            progress=progress.header("sample", created_at="2026-01-01T00:00:00.000Z", task_count=1),
-            commits=("0000000 a commit",),
-            rules=requirements.rules_for(config, task),
-            steps=config.verification.steps,
-            feedback="a sample of feedback",
-            iteration=2,
-            max_iterations=9,
-            attempt=2,
-            max_attempts=9,
-            prompt_tokens=config.limits.prompt_tokens,
-        )
-        try:
-            brief.render(situation)
-        except (TemplateError, OSError, ValueError) as error:
-            line = f" (line {_line(error)})" if _line(error) else ""
-            return wrong(f"the prompt of the stage {stage}{line} cannot be made: {error}", "install Ralph again")
-    return None
-
-
-def _line(error: BaseException) -> int:
-    """The line of the template that failed, 0 where it is not known."""
-    told = getattr(error, "lineno", None)
-    if isinstance(told, int):
-        return told
-    trace, line = error.__traceback__, 0
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename in ("<template>", "<unknown>"):
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return line
+def notifications(config: Config, environment: Mapping[str, str]) -> Iterator[Diagnosis]:
+    """Whether a person would be told of a run's end, where that is configured."""
+    found = notification.problems(config.notify, environment)
+    yield from (warning(*problem.rsplit("; ", 1)) for problem in found)
+    if config.notify.urls and not found:
+        yield ok(f"notifications: {counted(len(config.notify.urls), 'address', 'addresses')}")
 
 
 def _first(problems: Iterable[Problem]) -> str:

@@ -67,12 +67,12 @@ class Blocked:
 
 
 class WorkDone:
-    """An attempt that changed nothing never completes an implementing stage."""
+    """An attempt that changed nothing never completes a task that is to change files."""
 
     name, priority = "work", 45
 
     def should_run(self, evidence: Evidence) -> bool:
-        return not evidence.changes
+        return evidence.implements and not evidence.changes
 
     def run(self, evidence: Evidence) -> Verdict:
         claims = evidence.parsed.status == "completed"

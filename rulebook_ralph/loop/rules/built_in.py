@@ -9,6 +9,7 @@ from rulebook_ralph.loop.rules.criteria import StageCriteria
 from rulebook_ralph.loop.rules.gates import GatesPass
 from rulebook_ralph.loop.rules.integrity import Integrity
 from rulebook_ralph.loop.rules.promise import Promise
+from rulebook_ralph.loop.rules.review import Reviewed
 from rulebook_ralph.loop.rules.stop_criteria import StopCriteria
 from rulebook_ralph.loop.rules.test_counts import TestCounts
 
@@ -27,5 +28,6 @@ def built_in_hooks() -> tuple[CompletionHook, ...]:
         StopCriteria(),
         Promise(),
         StageCriteria(),
+        Reviewed(),
         CommitHooks(),
     )

@@ -2,6 +2,7 @@
 
 from rulebook_ralph.core.evidence import SKIP, Verdict, Verified
 from rulebook_ralph.loop.evidence import Evidence
+from rulebook_ralph.loop.rules.proof import proving, red_tests, still_red
 
 
 class StageCriteria:
@@ -20,13 +21,14 @@ class StageCriteria:
                 reason=f"the criteria are not met: {verified.reason}",
                 feedback=f"What completes this stage does not hold yet.\n\n{verified.feedback}",
             )
-        if verified.proven or evidence.trust_agent or _a_gate_passed(evidence):
+        if verified.proven or evidence.trust_agent:
             return SKIP
+        results = evidence.run_gates().results if evidence.steps else ()
+        if proving(evidence, results):
+            return SKIP
+        if red := red_tests(evidence, results):
+            return still_red(evidence, red)
         return _nothing_proven(verified)
-
-
-def _a_gate_passed(evidence: Evidence) -> bool:
-    return bool(evidence.steps) and any(result.passed and result.required for result in evidence.run_gates().results)
 
 
 def _nothing_proven(verified: Verified) -> Verdict:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rulebook_ralph.core.evidence import SKIP, CheckResult, Verdict, feedback_excerpt
 from rulebook_ralph.loop.evidence import Evidence, Gates, is_held
+from rulebook_ralph.loop.rules.proof import fewer_will_do, proving, red_tests, still_red
 
 
 class GatesPass:
@@ -30,9 +31,11 @@ class GatesPass:
         proven_elsewhere = (
             evidence.trust_agent or evidence.criteria.method != "string_match"
         )  # rules/criteria.py sees to it
-        if not proven_elsewhere and not any(result.passed and result.required for result in gates.results):
-            return _nothing_passed(gates)
-        return SKIP
+        if proven_elsewhere or proving(evidence, gates.results):
+            return SKIP
+        red = red_tests(evidence, gates.results)
+        some_passed = any(result.passed and result.required for result in gates.results)
+        return still_red(evidence, red) if some_passed else _nothing_passed(gates, fewer_will_do(evidence, red))
 
 
 def _gates_failed(held: Sequence[CheckResult]) -> Verdict:
@@ -45,11 +48,11 @@ def _gates_failed(held: Sequence[CheckResult]) -> Verdict:
     return Verdict(action="continue", reason=f"gate failed: {names}", feedback="\n\n".join(parts))
 
 
-def _nothing_passed(gates: Gates) -> Verdict:
+def _nothing_passed(gates: Gates, advice: str) -> Verdict:
     names = ", ".join(result.step for result in gates.results)
     return Verdict(
         action="continue",
         reason=f"no gate passed, so there is no evidence: {names}",
         feedback=f"Every gate is red ({names}), as it was before you began, so nothing proves the work. "
-        "Bring at least one of them to pass.",
+        f"Bring at least one of them to pass.{advice}",
     )

@@ -56,6 +56,7 @@ def inspection_of(evidence: Evidence) -> Inspection:
         task=evidence.task,
         diff=evidence.diff(),
         versions=evidence.versions,
+        folders=evidence.folders,
         steps=(*evidence.steps, *evidence.judging),
         red=evidence.excused,
         allow=evidence.integrity.allow,

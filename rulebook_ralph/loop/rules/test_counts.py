@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from rulebook_ralph.checks.integrity.counts import tells_of_failures, tests_run
+from rulebook_ralph.checks.integrity.objection import listed
 from rulebook_ralph.core.evidence import SKIP, CheckResult, Verdict, feedback_excerpt
 from rulebook_ralph.core.printable import capital
 from rulebook_ralph.loop.evidence import Evidence
@@ -11,22 +12,21 @@ from rulebook_ralph.loop.rules.integrity import inspection_of
 
 class TestCounts:
     """No gate that ran tests on the base runs fewer now, unless tests that were rightly removed explain it; nor does
-    one pass that tells of tests that failed, or no longer tells of any: the program under test may have ended it.
+    one pass that tells of tests that failed, or no longer tells of any: the program under test may have ended it. Where
+    it never told of any, code that was added to end a process with success speaks against it.
     """
 
     __test__ = False  # for pytest: the name says otherwise
     name, priority = "test-counts", 52
 
     def should_run(self, evidence: Evidence) -> bool:
-        return evidence.integrity.enabled and bool(evidence.tests_on_base) and bool(evidence.changes)
+        return evidence.integrity.enabled and bool(evidence.steps or evidence.tests_on_base) and bool(evidence.changes)
 
     def run(self, evidence: Evidence) -> Verdict:
-        passed = [
-            result
-            for result in evidence.run_gates().results
-            if result.passed and result.kind == "test" and result.step in evidence.tests_on_base
-        ]
-        return _not_believed(evidence, passed) or _fewer(evidence, passed) or SKIP
+        passed = [result for result in evidence.run_gates().results if result.passed and result.kind == "test"]
+        counted = [result for result in passed if result.step in evidence.tests_on_base]
+        silent = [result for result in passed if result not in counted and tests_run(result.output) is None]
+        return _not_believed(evidence, counted) or _fewer(evidence, counted) or _ended_early(evidence, silent) or SKIP
 
 
 def _not_believed(evidence: Evidence, passed: Sequence[CheckResult]) -> Verdict | None:
@@ -46,6 +46,21 @@ def _not_believed(evidence: Evidence, passed: Sequence[CheckResult]) -> Verdict 
         output = feedback_excerpt(result.output)
         return Verdict(action="continue", reason=reason, feedback=f"{capital(reason)}. {advice}\nOutput:\n{output}")
     return None
+
+
+def _ended_early(evidence: Evidence, silent: Sequence[CheckResult]) -> Verdict | None:
+    """A gate that tells of no tests, beside code that may have ended it."""
+    found = list(inspection_of(evidence).early_ends()) if silent else []
+    if not found:
+        return None
+    names = ", ".join(f"'{result.step}'" for result in silent)
+    reason = f"code was added that ends a process with success, and {names} does not tell which tests were run"
+    return Verdict(
+        action="continue",
+        reason=f"{reason}: {found[0]}",
+        feedback=f"{capital(reason)}, so they may not have come to their end:\n{listed(found)}\n"
+        'Let it return, or raise an error; a script ends by itself, or below `if __name__ == "__main__"`.',
+    )
 
 
 def _fewer(evidence: Evidence, passed: Sequence[CheckResult]) -> Verdict | None:

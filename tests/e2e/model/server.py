@@ -43,7 +43,7 @@ class ScriptedModel:
     def __init__(self, root: Path, *, without_tools: bool = False) -> None:
         self.script: Script = {}
         self.judge: Callable[[Question], str] | None = None
-        """Answers the questions of a semantic check."""
+        """Answers the questions of a semantic check, and those for a plan or a review."""
         self.judged: list[Question] = []
         self.requests: list[Request] = []
         self.answers = 0
@@ -95,9 +95,9 @@ class ScriptedModel:
 
 
 def _question(api: Api, body: Json) -> Question | None:
-    """The question of a semantic check, if one of the texts is one: instructions and data in one prompt."""
+    """The question of a check, or for a plan or a review, if a text is one: instructions and data in one prompt."""
     for text in api.texts(body):
-        if text.startswith("You verify whether work"):
+        if text.startswith(("You verify whether work", "You plan work", "You review a change")):
             first = text.index("\n<<<DATA ")
             return Question(text[:first], text[first:], {})
     return None

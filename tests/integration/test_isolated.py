@@ -1,0 +1,356 @@
+"""A checkout in a folder of its own: exactly the tree it is to hold, whatever was done to it before."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.workspace import isolated, isolated_given, isolated_place
+from rulebook_ralph.workspace.isolated import Isolated
+from rulebook_ralph.workspace.isolated_given import SpoiltError
+from rulebook_ralph.workspace.repository import Repository, open_repository
+from rulebook_ralph.workspace.snapshot import Workspace
+from tests.harness import Project, make_project, picture
+
+FILES = {
+    "a.txt": "one\n",
+    "src/b.py": "two\n",
+    "src/deep/c": "three\n",
+    "run.sh": "#!/bin/sh\n",
+    ".gitignore": "*.o\n__pycache__/\nbuild/\n.env\ndeps\n",
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return make_project(tmp_path, files=FILES)
+
+
+def repository_of(project: Project) -> Repository:
+    return open_repository(project.root, {**os.environ, "XDG_CACHE_HOME": str(project.beside / "cache")})
+
+
+def checkout(project: Project, **given: list[str]) -> Isolated:
+    repository = repository_of(project)
+    found = isolated_given.find(repository, copy=given.get("copy", []), link=given.get("link", []))
+    return isolated.make(repository, isolated.claim(repository), given=found)
+
+
+def tree_of(project: Project, revision: str = "HEAD") -> str:
+    return project.git("rev-parse", f"{revision}^{{tree}}")
+
+
+def hold(held: Isolated, project: Project, revision: str = "HEAD") -> None:
+    held.hold(tree_of(project, revision), project.git("rev-parse", revision))
+
+
+def work(root: Path) -> dict[str, tuple[int, bytes]]:
+    return picture(root, without=lambda path: path == ".git" or path.startswith(".git/"))
+
+
+def fresh(project: Project, folder: Path, revision: str) -> dict[str, tuple[int, bytes]]:
+    """What a plain clone has of a revision."""
+    subprocess.run(["git", "clone", "-q", "-s", "-n", str(project.root), str(folder)], check=True)
+    subprocess.run(["git", "-C", str(folder), "checkout", "-q", project.git("rev-parse", revision)], check=True)
+    return work(folder)
+
+
+def in_it(held: Isolated, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=held.root, capture_output=True, text=True, check=True)
+    return done.stdout.rstrip("\n")
+
+
+NAMES = (
+    "a.txt",
+    "src/b.py",
+    "src",
+    "new",
+    "src/deep",
+    "src/deep/c",
+    "x/y",
+    "x",
+    "a.o",
+    "nön ascii\n",
+    "build/z",
+    "link",
+)
+ACTIONS = st.tuples(
+    st.sampled_from(("write", "append", "remove", "folder", "link", "mode", "closed", "older")),
+    st.sampled_from((*NAMES, ".git", ".git/config", ".git/index", ".git/hooks/pre-commit", "../../index")),
+)
+CHANGES = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(("one\n", "other\n", "LINK", "RUN")), max_size=5)
+
+
+def act(root: Path, action: str, name: str) -> None:
+    """Do something to a checkout that need not work."""
+    path = root / name
+    try:
+        if action in ("write", "append"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("ab" if action == "append" else "wb") as file:
+                file.write(b"one\n")
+        elif action == "remove":
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        elif action == "folder":
+            path.mkdir(parents=True)
+        elif action == "link":
+            path.symlink_to("/etc")
+        elif action == "mode":
+            path.chmod(0o755)
+        elif action == "closed":
+            path.chmod(0o500)
+        elif path.is_file():
+            before = path.stat()
+            path.write_bytes(bytes(reversed(path.read_bytes())))
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    except OSError:
+        pass
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Project, Isolated]]:
+    project = make_project(tmp_path_factory.mktemp("many"), files=FILES)
+    held = checkout(project)
+    yield project, held
+    held.remove()
+
+
+@given(changes=CHANGES, actions=st.lists(ACTIONS, max_size=6))
+@settings(deadline=None)
+def test_any_tree_after_any_other_and_any_damage(
+    many: tuple[Project, Isolated], changes: dict[str, str], actions: list[tuple[str, str]]
+) -> None:
+    project, held = many
+    index = project.beside / "index"
+    environment = {**os.environ, "GIT_INDEX_FILE": str(index)}
+    subprocess.run(["git", "read-tree", "HEAD"], cwd=project.root, env=environment, check=True)
+    for name, content in sorted(changes.items()):
+        mode = {"LINK": "120000", "RUN": "100755"}.get(content, "100644")
+        blob = subprocess.run(
+            ["git", "hash-object", "-w", "--stdin"],
+            cwd=project.root,
+            input=content.encode(),
+            capture_output=True,
+            check=True,
+        )
+        entry = f"{mode} {blob.stdout.decode().strip()}\t{name}\0".encode()
+        update = ["git", "update-index", "--replace", "-z", "--index-info"]
+        subprocess.run(update, cwd=project.root, env=environment, input=entry, check=True)
+    done = subprocess.run(["git", "write-tree"], cwd=project.root, env=environment, capture_output=True, check=True)
+    tree = done.stdout.decode().strip()
+    for action, name in actions:
+        act(held.root, action, name)
+    held.hold(tree, project.git("rev-parse", "HEAD"))
+    shutil.rmtree(wanted := project.beside / "wanted", ignore_errors=True)
+    wanted.mkdir()
+    subprocess.run(
+        ["git", "--work-tree", wanted, "checkout-index", "-a"], cwd=project.root, env=environment, check=True
+    )
+    assert work(held.root) == work(wanted)
+    assert in_it(held, "write-tree") == tree
+    assert in_it(held, "ls-files", "-o", "--exclude-standard") == ""
+    assert in_it(held, "diff-files") == ""
+
+
+def test_git_works_in_it(project: Project, tmp_path: Path) -> None:
+    project.git("tag", "-a", "v1", "-m", "one")
+    project.git("update-ref", "refs/remotes/origin/main", "HEAD")
+    project.git("update-ref", "refs/ralph/toy/state", "HEAD")
+    project.commit("second", more="x\n")
+    project.git("config", "core.autocrlf", "input")
+    project.git("config", "alias.x", "!true")
+    held = checkout(project)
+    before, head = project.git("rev-parse", "HEAD~1"), project.git("rev-parse", "HEAD")
+    held.hold(tree_of(project), before)
+    assert in_it(held, "rev-parse", "HEAD") == before
+    assert in_it(held, "symbolic-ref", "HEAD") == "refs/heads/main"
+    assert in_it(held, "describe") == "v1"
+    assert in_it(held, "status", "--porcelain") == "A  more"
+    assert in_it(held, "rev-parse", "origin/main") == before
+    assert "refs/ralph" not in in_it(held, "for-each-ref")
+    assert in_it(held, "config", "core.autocrlf") == "input"
+    assert subprocess.run(["git", "config", "alias.x"], cwd=held.root, check=False).returncode == 1
+    in_it(held, "commit", "-q", "-m", "there")
+    held.hold(tree_of(project), head)
+    assert in_it(held, "status", "--porcelain") == ""
+    assert in_it(held, "rev-parse", "main") == project.git("rev-parse", "main") == head
+    held.remove()
+    assert not held.root.exists()
+
+
+def test_how_files_are_written(project: Project, tmp_path: Path) -> None:
+    """Attributes, filters, modes, links, and a change of attributes alone."""
+    project.git("config", "filter.up.smudge", "tr a-z A-Z")
+    project.git("config", "filter.up.clean", "tr A-Z a-z")
+    project.write({".gitattributes": "*.up filter=up\n*.crlf text eol=crlf\n", "f.up": "loud\n", "g.crlf": "x\n"})
+    (project.root / "run.sh").chmod(0o755)
+    (project.root / "link").symlink_to("a.txt")
+    project.commit("attributes")
+    project.write({".gitattributes": "*.crlf -text\n"})
+    project.commit("others")
+    held = checkout(project)
+    for revision in ("HEAD~1", "HEAD", "HEAD~2", "HEAD~1"):
+        hold(held, project, revision)
+        shutil.rmtree(tmp_path / "plain", ignore_errors=True)
+        (tmp_path / "plain").mkdir()
+        index = {**os.environ, "GIT_INDEX_FILE": str(tmp_path / "plain-index")}
+        subprocess.run(["git", "read-tree", revision], cwd=project.root, env=index, check=True)
+        plain = ["git", "--work-tree", str(tmp_path / "plain"), "checkout-index", "-a"]
+        subprocess.run(plain, cwd=project.root, env=index, check=True)
+        assert work(held.root) == work(tmp_path / "plain")
+        assert in_it(held, "status", "--porcelain") == ""
+
+
+def test_a_sparse_checkout_and_submodules(project: Project, tmp_path: Path) -> None:
+    inner = make_project(tmp_path / "inner", files={"lib.py": "x = 1\n", "deep/y": "2\n"})
+    project.git("-c", "protocol.file.allow=always", "submodule", "-q", "add", str(inner.root), "sub")
+    project.commit("a submodule")
+    project.git("sparse-checkout", "set", "--no-cone", "/*", "!/src/")
+    held = checkout(project)
+    hold(held, project)
+    assert (held.root / "sub" / "deep" / "y").read_text() == "2\n"
+    assert not (held.root / "src").exists()
+    assert in_it(held, "status", "--porcelain") == ""
+    (held.root / "sub" / "lib.py").write_text("x = 2\n")
+    (held.root / "sub" / "more").write_text("x\n")
+    opening = Workspace(repository_of(project)).open()
+    assert held.capture(opening) == tree_of(project)
+    hold(held, project)
+    assert sorted(path.name for path in (held.root / "sub").iterdir()) == ["deep", "lib.py"]
+    assert (held.root / "sub" / "lib.py").read_text() == "x = 1\n"
+    hold(held, project, "HEAD~1")
+    assert not (held.root / "sub").exists()
+
+
+def test_what_was_changed_in_it_is_captured_by_the_rules_of_the_opening(project: Project) -> None:
+    held, workspace = checkout(project), Workspace(repository_of(project))
+    project.write({"mine.txt": "untracked\n"})
+    opening = workspace.open()
+    hold(held, project)
+    assert held.capture(opening) == opening.tree
+    (held.root / "x.o").write_text("")
+    (held.root / "a.txt").touch()
+    assert held.capture(opening) == opening.tree
+    (held.root / "a.txt").write_text("other\n")
+    (held.root / "mine.txt").write_text("a gate's\n")
+    (held.root / "new" / "deep").mkdir(parents=True)
+    (held.root / "new" / "deep" / "file").write_text("new\n")
+    (held.root / "run.sh").unlink()
+    (held.root / ".gitignore").write_text("new/\n!*.o\n")
+    (held.root / ".rulebook-ralph").mkdir()
+    (held.root / ".rulebook-ralph" / "prd.json").write_text("{}")
+    made = held.capture(opening)
+    assert project.git("diff-tree", "-r", "--name-status", opening.tree, made).split("\n") == [
+        "M\t.gitignore",
+        "M\ta.txt",
+        "A\tnew/deep/file",
+        "D\trun.sh",
+    ]
+    assert held.tidy(opening) is False
+    left_out = ("x.o", "mine.txt", ".rulebook-ralph")
+    assert not [name for name in left_out if (held.root / name).exists()], "it is no part of what is judged"
+    assert (held.root / "new" / "deep" / "file").exists(), "git would hold it, so it is judged"
+    hold(held, project)
+    assert held.tidy(opening) is True
+    assert held.capture(opening) == opening.tree
+
+
+def test_what_is_given_is_there_as_it_was_at_first(project: Project) -> None:
+    project.write({".env": "A=1\n", "deps/one": "1\n", "build/cache/x": "2\n"})
+    (project.root / "build" / "link").symlink_to("nowhere")
+    held = checkout(project, copy=[".env", "build", "no*.where"], link=["deps"])
+    hold(held, project)
+    given = {name: work(held.root)[name] for name in (".env", "build/cache/x", "build/link")}
+    assert (held.root / "deps").resolve() == project.root / "deps"
+    assert in_it(held, "status", "--porcelain", "-uall") == "", "given paths are ignored there"
+    (held.root / ".env").write_text("A=2\n")
+    (held.root / "build" / "cache" / "more").write_text("x")
+    (held.root / "deps").unlink()
+    hold(held, project)
+    assert given.items() <= work(held.root).items()
+    assert not (held.root / "build" / "cache" / "more").exists()
+    assert (held.root / "deps" / "one").read_text() == "1\n"
+    (project.root / ".env").write_text("A=3\n")
+    hold(held, project)
+    assert (held.root / ".env").read_text() == "A=1\n", "a later state of the user's tree is nobody's agreement"
+    (held.root / ".env").unlink()
+    with pytest.raises(SpoiltError, match=r"\.env"):
+        hold(held, project)
+
+
+def test_a_tree_wins_over_what_is_given(project: Project) -> None:
+    project.write({"deps/one": "mine\n", ".env": "A=1\n"})
+    held = checkout(project, copy=[".env"], link=["deps"])
+    hold(held, project)
+    project.git("add", "-f", ".env")
+    blob = project.git("hash-object", "-w", "a.txt")
+    project.git("update-index", "--add", "--cacheinfo", f"100644,{blob},deps/one")
+    tree = project.git("write-tree")
+    held.hold(tree, project.git("rev-parse", "HEAD"))
+    assert not (held.root / "deps").is_symlink()
+    assert (held.root / "deps" / "one").read_text() == "one\n"
+    assert (project.root / "deps" / "one").read_text() == "mine\n"
+    hold(held, project)
+    assert (held.root / "deps").is_symlink()
+    assert (held.root / ".env").read_text() == "A=1\n"
+
+
+@pytest.mark.parametrize("path", ["a.txt", "src", ".rulebook-ralph", ".git"])
+def test_only_what_git_does_not_hold_can_be_given(path: str, project: Project) -> None:
+    project.write({".env": ""})
+    with pytest.raises(RalphError, match=r"workspace\.link"):
+        isolated_given.find(repository_of(project), copy=[], link=[path])
+    with pytest.raises(RalphError, match=r"workspace\.copy"):
+        isolated_given.find(repository_of(project), copy=[path], link=[])
+
+
+def test_what_a_setup_made_stays_until_any_of_it_is_changed(project: Project) -> None:
+    held = checkout(project)
+    hold(held, project)
+    (held.root / "build").mkdir()
+    (held.root / "build" / "tool").write_text("tool\n")
+    held.keep_as_prepared()
+    project.commit("more", more="x\n")
+    hold(held, project)
+    assert (held.root / "build" / "tool").exists()
+    assert not held.lost_prepared
+    (held.root / "build" / "tool").write_text("lie\n")
+    hold(held, project)
+    assert held.lost_prepared
+    assert not (held.root / "build").exists()
+
+
+def test_places_of_dead_processes_and_of_vanished_repositories_go(project: Project, tmp_path: Path) -> None:
+    repository = repository_of(project)
+    environment = repository.git.environment
+    code = (
+        "import os, sys; from pathlib import Path; from rulebook_ralph.workspace import isolated\n"
+        "from rulebook_ralph.workspace.repository import open_repository\n"
+        "place = isolated.claim(open_repository(Path(sys.argv[1]), dict(os.environ)))\n"
+        "(place.folder / 'x').mkdir(mode=0o500); os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(project.root)], env=environment, check=False)
+    folder = isolated_place.folder_of(environment, repository.root, repository.common_folder)
+    assert len(list(folder.glob("*.lock"))) == 1
+    living = isolated.claim(repository)
+    assert [path.name for path in folder.glob("*.lock")] == [f"{living.folder.name}.lock"]
+    assert isolated_place.remove_vanished(environment) == 0
+    shutil.rmtree(project.root)
+    assert isolated_place.remove_vanished(environment) == 0
+    assert living.folder.is_dir(), "its process lives"
+    living.give_up()
+    isolated_place.remove_vanished(environment)
+    assert not folder.exists()
+
+
+def test_a_cache_within_the_repository_is_refused(project: Project) -> None:
+    repository = open_repository(project.root, {**os.environ, "XDG_CACHE_HOME": str(project.root / "cache")})
+    with pytest.raises(RalphError, match="XDG_CACHE_HOME"):
+        isolated.claim(repository)
