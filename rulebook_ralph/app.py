@@ -1,5 +1,6 @@
 """The surroundings of a command, made once at the edge: environment, folders, streams, clock."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,11 @@ class App:
     stdout: TextIO
     stderr: TextIO
     clock: Clock
+
+    @property
+    def has_person(self) -> bool:
+        """Whether somebody sits there who can be asked."""
+        return self.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty()
 
     def console(self, *, quiet: bool = False, json: bool = False) -> Console:
         """The console for a command that shows something."""

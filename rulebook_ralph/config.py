@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from rulebook_ralph.config_layers import (
     ONLY_ONE,
     Layer,
@@ -48,6 +50,13 @@ class LoadedConfig:
     config: Config
     origins: Mapping[str, str]
     files: tuple[Path, ...]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The configuration as plain values, under the keys of a file."""
+        values: dict[str, Any] = msgspec.to_builtins(self.config)
+        values.pop("insisted", None)
+        return values
 
     @property
     def chosen_executor(self) -> str:

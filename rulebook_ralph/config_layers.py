@@ -17,7 +17,7 @@ import msgspec
 from rulebook_ralph.config_rules import as_written, checked, content_faults
 from rulebook_ralph.core.problem import Fault, JsonPath, Problem, dotted
 from rulebook_ralph.core.refusal import fields_of, item_type, struct_by_name, struct_in
-from rulebook_ralph.core.settings import Config
+from rulebook_ralph.core.settings import Config, InsistentConfig
 from rulebook_ralph.core.struct_reading import Tree, camel
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.plain_yaml import LONGEST_TEXT, Document, NotReadableError, read_yaml
@@ -36,12 +36,15 @@ Leaves = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One source of settings in its one form; `origin` says where a value of it comes from."""
+    """One source of settings in its one form; `origin` says where a value of it comes from. One that `insists`, of a
+    variable or flag, goes before what tasks say.
+    """
 
     tree: Tree
     source: str
     lines: Mapping[JsonPath, int]
     written: Any = None
+    insists: bool = False
 
     def origin(self, path: JsonPath) -> str:
         line = line_near(self.lines, as_written(self.written, path))
@@ -78,11 +81,11 @@ def problems_in_file(file: Path, shown_as: str) -> tuple[Problem, ...]:
 
 
 def value_layer(values: Mapping[str, object], source: str) -> Layer:
-    """The layer of nested values. Raises RalphError that names `source`, key and fault."""
+    """The layer of nested values, of a variable or of flags. Raises RalphError that names `source`, key and fault."""
     result = checked(values)
     if result.faults:
         raise RalphError(told(_problems(result.faults, source, {})))
-    return Layer(result.tree, source, {})
+    return Layer(result.tree, source, {}, insists=True)
 
 
 def environment_layers(environment: Mapping[str, str]) -> list[Layer]:
@@ -118,14 +121,19 @@ def merged(layers: Iterable[Layer]) -> tuple[Config, dict[str, str]]:
     """The configuration of all layers, later ones winning, and the origin of every leaf by its dotted path."""
     tree: Tree = {}
     origins = _built_in(Config, ())
-    last = BUILT_IN
+    last, insisting = BUILT_IN, set[str]()
     for layer in layers:
         _lay(tree, layer.tree, (), layer, origins)
         last = layer.source
+        insisting |= {layer.source} if layer.insists else set()
     if faults := tuple(content_faults(tree)):
         raise RalphError(told(_problems(faults, f"{last}, together with the settings before it", {})))
     _choose_executor(tree, origins)
-    return msgspec.convert(tree, Config), origins
+    insisted = [leaf for leaf, origin in origins.items() if origin in insisting]
+    config = (
+        msgspec.convert({**tree, "insisted": insisted}, InsistentConfig) if insisted else msgspec.convert(tree, Config)
+    )
+    return config, origins
 
 
 def _choose_executor(tree: Tree, origins: Leaves) -> None:

@@ -155,11 +155,8 @@ def _item_faults(item: Tree, path: JsonPath, *, may_be_empty: Collection[str]) -
         if key in item and not item[key].strip() and key not in may_be_empty:
             yield Fault((*path, key), "must not be empty")
     texts = {key: [value] for key, value in item.items() if isinstance(value, str)}
-    for key, values in (
-        texts
-        | {"args": item.get("args", []), "checks": item.get("checks", [])}
-        | {"env": [*item.get("env", {}).values()]}
-    ).items():
+    texts |= {"args": item.get("args", []), "checks": item.get("checks", []), "env": [*item.get("env", {}).values()]}
+    for key, values in texts.items():
         if any("\0" in value for value in values):
             yield Fault((*path, key), "must not hold a NUL character")
     folder = item.get("workingDir", ".")

@@ -16,15 +16,7 @@ from rulebook_ralph import console_record as record
 from rulebook_ralph.console_frame import frame
 from rulebook_ralph.console_scene import Scene
 from rulebook_ralph.console_stream import Stream
-from rulebook_ralph.core.events import (
-    Event,
-    GateEnded,
-    IterationSettled,
-    Notice,
-    ReviewEnded,
-    RunEnded,
-    RunPlanned,
-)
+from rulebook_ralph.core.events import Event, GateEnded, IterationSettled, Notice, ReviewEnded, RunEnded, RunPlanned
 
 _SHORTEST_PAUSE = 0.25
 _SECOND = 1.0

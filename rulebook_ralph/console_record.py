@@ -10,15 +10,7 @@ from rulebook_ralph import console_words as words
 from rulebook_ralph.console_frame import gate_mark
 from rulebook_ralph.console_scene import Gate
 from rulebook_ralph.core.amounts import duration, money
-from rulebook_ralph.core.events import (
-    GateEnded,
-    IterationSettled,
-    Notice,
-    ReviewEnded,
-    RunEnded,
-    RunPlanned,
-    TaskLine,
-)
+from rulebook_ralph.core.events import GateEnded, IterationSettled, Notice, ReviewEnded, RunEnded, RunPlanned, TaskLine
 from rulebook_ralph.core.printable import clipped, cut, display_width, fold
 
 Rows = list[Text | Table]

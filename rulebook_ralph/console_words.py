@@ -107,15 +107,15 @@ def review_ending(event: ReviewEnded) -> CheckResult:
     )
 
 
-def issue_lines(event: ReviewEnded, most: int = _MOST_ISSUES) -> list[str]:
+def issue_lines(event: ReviewEnded) -> list[str]:
     """The worst issues, one line each, how many more there are, and what nobody looked at."""
-    issues = event.review.issues
-    lines = [f"{issue.severity}  {clipped(issue.place)}: {clipped(issue.description)}" for issue in issues[:most]]
-    more = len(issues) - most
+    review = event.review
+    worst = review.issues[:_MOST_ISSUES]
+    more = len(review.issues) - len(worst)
     return [
-        *lines,
+        *(f"{issue.severity}  {clipped(issue.place)}: {clipped(issue.description)}" for issue in worst),
         *([f"… and {more:,} more"] if more > 0 else []),
-        *(f"not reviewed: {clipped(name)}" for name in event.review.not_reviewed[:most]),
+        *(f"not reviewed: {clipped(name)}" for name in review.not_reviewed[:_MOST_ISSUES]),
     ]
 
 

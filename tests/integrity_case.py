@@ -5,13 +5,13 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from rulebook_ralph.checks.integrity.inspection import Inspection
-from rulebook_ralph.core.criteria import Criteria
 from rulebook_ralph.core.diff import FileDiff, Line, Versions
-from rulebook_ralph.core.evidence import AgentResult, ParsedIteration
+from rulebook_ralph.core.evidence import ParsedIteration
 from rulebook_ralph.core.model import Task
-from rulebook_ralph.core.settings import Integrity, StopCriteria, VerificationStep
+from rulebook_ralph.core.settings import VerificationStep
 from rulebook_ralph.loop.evidence import Evidence, Gates
 from rulebook_ralph.workspace.snapshot import Change
+from tests.evidence import Attempt
 
 Files = Mapping[str, str]
 
@@ -84,6 +84,7 @@ def inspection(
         tuple(steps),
         red,
         allow,
+        lambda: tuple(before),
     )
 
 
@@ -94,34 +95,9 @@ def told(before: Files, after: Files, **values: Any) -> list[str]:
 
 
 def evidence(**values: Any) -> Evidence:
-    defaults: dict[str, Any] = {
-        "task": Task(id="one", title="Do one"),
-        "stage": "coder",
-        "attempt": 1,
-        "last_stage": True,
-        "criteria": Criteria(promise="DONE"),
-        "stop_criteria": StopCriteria(),
-        "result": AgentResult(agent="test", status="finished"),
-        "parsed": ParsedIteration(),
-        "changes": (),
-        "steps": (),
-        "excused": frozenset(),
-        "tests_on_base": {},
-        "failing_on_base": {},
-        "protect": (),
-        "integrity": Integrity(),
-        "trust_agent": False,
-        "run_limited": False,
-        "has_secret": lambda line: False,
-        "told": tuple,
-        "diff": tuple,
-        "versions": lambda files: {},
-        "folders": lambda paths: frozenset(),
-        "run_gates": Gates,
-        "run_criteria": lambda: None,
-        "try_commit": lambda: None,
-    }
-    return Evidence(**(defaults | values))
+    """Of an attempt that claims nothing and changed nothing, where there are no gates."""
+    nothing: dict[str, Any] = {"parsed": ParsedIteration(), "changes": (), "steps": (), "run_gates": Gates}
+    return Attempt().evidence(**(nothing | values))
 
 
 def changed(before: Files, after: Files, **values: Any) -> Evidence:
@@ -130,5 +106,11 @@ def changed(before: Files, after: Files, **values: Any) -> Evidence:
     changes = tuple(Change(file.path, "M", is_gitlink=False) for file in diff)
     return evidence(
         changes=changes,
-        **{"diff": lambda: diff, "versions": versions_of(before, after), "folders": folders_of(before), **values},
+        **{
+            "diff": lambda: diff,
+            "versions": versions_of(before, after),
+            "folders": folders_of(before),
+            "files": lambda: tuple(before),
+            **values,
+        },
     )

@@ -11,7 +11,7 @@ from threading import Event
 from rulebook_ralph.agents.agent import Agent, AgentLimits, AgentSettings, Assignment
 from rulebook_ralph.agents.anthropic_model import ALIASES
 from rulebook_ralph.agents.prices import ModelSpend, free_of_charge
-from rulebook_ralph.core.evidence import AgentResult, ErrorKind
+from rulebook_ralph.core.evidence import AgentFault, AgentResult, ErrorKind
 from rulebook_ralph.core.printable import clipped
 from rulebook_ralph.core.question import ModelError, ModelRefusedError, Question
 from rulebook_ralph.errors import RalphError
@@ -73,13 +73,16 @@ class AgentModel:
                 result = self._run(agent, prompt_for(question), Path(at))
             self._spend(tuple(filter(None, (question.model, self._model))), result.usage, result.cost_usd)
         except (RalphError, OSError) as error:
-            raise ModelError(clipped(str(error))) from error
+            why = clipped(str(error))
+            raise ModelError(why, AgentFault(kind="not-installed", message=why)) from error
         if self._cancelled.is_set():
             raise ModelError("the run was told to end")
         if result.status != "finished":
-            raise _failure(result)(f"agent {agent.name}: {_why(result, self._timeout)}")
+            why = f"agent {agent.name}: {_why(result, self._timeout)}"
+            raise _failure(result)(why, result.fault or AgentFault(kind="cut-off", message=why))
         if not result.final_text.strip():
-            raise ModelRefusedError(f"agent {agent.name} gave no answer")
+            why = f"agent {agent.name} gave no answer"
+            raise ModelRefusedError(why, AgentFault(kind="cut-off", message=why))
         return result.final_text
 
     def _run(self, agent: Agent, prompt: str, folder: Path) -> AgentResult:

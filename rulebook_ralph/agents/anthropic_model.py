@@ -9,9 +9,10 @@ from threading import Event
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from rulebook_ralph.agents.error_words import kind_of_status
 from rulebook_ralph.agents.prices import ModelSpend, free_of_charge
 from rulebook_ralph.agents.stream import count
-from rulebook_ralph.core.evidence import Usage
+from rulebook_ralph.core.evidence import AgentFault, ErrorKind, Usage
 from rulebook_ralph.core.printable import clipped
 from rulebook_ralph.core.question import ModelError, ModelRefusedError, Question
 
@@ -27,7 +28,7 @@ ALIASES: Mapping[str, str] = {
 """Short names of models, and what the API calls them; other names go through as they are."""
 
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
-NO_PACKAGE = "the package `anthropic` is not installed: pip install 'rulebook-ralph[anthropic]', or set judge.executor"
+NO_PACKAGE = "the package `anthropic` is not installed: pip install 'rulebook-ralph[anthropic]'"
 NO_KEY = f"the Anthropic API cannot be asked: neither {KEYS[0]} nor {KEYS[1]} is set"
 
 _DEFAULT = "haiku"
@@ -35,9 +36,7 @@ _MAX_TOKENS = 16_000
 _MAX_RETRIES = 2
 _BETWEEN_LOOKS = 0.05
 _BAD_REQUEST = 400
-_SERVER_ERROR = 500
-_NOBODYS_DOING = frozenset({401, 402, 403, 404, 429})
-"""HTTP statuses: the key, the account, the name of the model, and too many questions."""
+_NO_SUCH_MODEL = 404
 
 
 def full_name(model: str) -> str:
@@ -57,7 +56,7 @@ class _Reply:
 
 class AnthropicModel:
     """Asks the API. `environment` has the key and, where it is not the usual one, the base URL; `timeout` (seconds) is
-    for a question with all its retries.
+    for a question with all its retries; `named_by` is the key of the configuration that names the model.
     """
 
     def __init__(
@@ -69,7 +68,9 @@ class AnthropicModel:
         cancelled: Event,
         retries: int = _MAX_RETRIES,
         spend: ModelSpend = free_of_charge,
+        named_by: str = "judge.model",
     ) -> None:
+        self._named_by = named_by
         self._spend = spend
         self._environment = environment
         self._model = model
@@ -91,7 +92,7 @@ class AnthropicModel:
             if self._cancelled.is_set():
                 raise ModelError("the run was told to end")
             if time.monotonic() >= deadline:
-                raise ModelRefusedError(f"no answer within {self._timeout:g} s")
+                raise _too_late(f"no answer within {self._timeout:g} s")
         if reply.error:
             raise reply.error
         return reply.text
@@ -99,7 +100,7 @@ class AnthropicModel:
     def _client(self, anthropic: ModuleType) -> "Anthropic":
         key, token = (self._environment.get(name) or None for name in KEYS)
         if not (key or token):
-            raise ModelError(NO_KEY)
+            raise ModelError(NO_KEY, AgentFault(kind="authentication", message=NO_KEY))
         try:
             client: Anthropic = anthropic.Anthropic(
                 api_key=key,
@@ -122,7 +123,7 @@ class AnthropicModel:
         except ModelError as error:
             reply.error = error
         except Exception as error:  # noqa: BLE001 - whatever a library, a proxy or a server comes up with
-            reply.error = (ModelError if _could_not_be_asked(error) else ModelRefusedError)(_told(error))
+            reply.error = _failure(error, self._named_by)
         finally:
             reply.done.set()
 
@@ -158,7 +159,7 @@ def _package() -> ModuleType:
     try:
         return import_module("anthropic")
     except ImportError as error:
-        raise ModelError(NO_PACKAGE) from error
+        raise ModelError(NO_PACKAGE, AgentFault(kind="not-installed", message=NO_PACKAGE)) from error
 
 
 def _text(message: object) -> str:
@@ -190,20 +191,38 @@ def _usage(message: object) -> Usage:
     )
 
 
-def _could_not_be_asked(error: Exception) -> bool:
-    """Whether a request failed whatever stood in it. All else may be the data's doing: too long, filtered, too slow."""
+def _failure(error: Exception, named_by: str) -> ModelError:
+    """A failed request: whether it failed whatever stood in it, or may be the data's doing: too long, filtered, too
+    slow.
+    """
+    told, kind = _told(error, named_by), _kind(error)
+    if kind is not None:
+        return ModelError(told, AgentFault(kind=kind, message=told))
+    return _too_late(told) if type(error).__name__ == "APITimeoutError" else ModelRefusedError(told)
+
+
+def _too_late(told: str) -> ModelRefusedError:
+    return ModelRefusedError(told, AgentFault(kind="cut-off", message=told))
+
+
+def _kind(error: Exception) -> ErrorKind | None:
+    """The kind of a failure that comes whatever stands in a request; None for one that the data may bring about."""
     status = getattr(error, "status_code", None)
-    if isinstance(status, int):
-        out_of_credit = status == _BAD_REQUEST and _message(error).startswith("Your credit balance is too low")
-        return status in _NOBODYS_DOING or status >= _SERVER_ERROR or out_of_credit
-    return type(error).__name__ == "APIConnectionError"
+    if not isinstance(status, int):
+        return "network" if type(error).__name__ == "APIConnectionError" else None
+    if status == _BAD_REQUEST:
+        return "billing" if _message(error).startswith("Your credit balance is too low") else None
+    if status == _NO_SUCH_MODEL:
+        return "not-installed"
+    kind = kind_of_status(status)
+    return kind if kind != "context-too-long" else None
 
 
-def _told(error: Exception) -> str:
+def _told(error: Exception, named_by: str) -> str:
     """One line for a failed request."""
     status = getattr(error, "status_code", None)
     if isinstance(status, int):
-        advice = {401: "; check ANTHROPIC_API_KEY", 404: "; check judge.model"}.get(status, "")
+        advice = {401: "; check ANTHROPIC_API_KEY", 404: f"; check {named_by}"}.get(status, "")
         return f"the API answered HTTP {status}: {clipped(_message(error))}{advice}"
     if type(error).__name__ == "APITimeoutError":
         return "the API gave no answer in time"

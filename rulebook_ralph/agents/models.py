@@ -10,11 +10,9 @@ from rulebook_ralph.agents.agent import Agent, AgentSettings
 from rulebook_ralph.agents.agent_model import AgentModel, judging
 from rulebook_ralph.agents.anthropic_model import KEYS, NO_KEY, NO_PACKAGE, AnthropicModel, full_name
 from rulebook_ralph.agents.prices import ModelSpend, free_of_charge
-from rulebook_ralph.core.question import Ask
+from rulebook_ralph.core.question import ANTHROPIC, Ask
 from rulebook_ralph.core.settings import Judge
 from rulebook_ralph.errors import RalphError
-
-ANTHROPIC = "anthropic"
 
 _NEVER_JUDGES = frozenset({"scripted"})
 
@@ -38,23 +36,31 @@ def judge_from(
     scratch: Path | None,
     cancelled: Event,
     spend: ModelSpend = free_of_charge,
+    named_by: str = "judge",
 ) -> JudgingModel:
     """The model that `judge` names. `settings_of` gives an executor by its id, and `make_agent` (registry.create) makes
     one for an environment. Without an executor it is the API where a key and the package are there, else the default
     agent. Agents judge in an empty folder made in `scratch` (None: the system's place for temporary
-    files), which must lie outside the project. `spend` is told what each question took. Nothing is started, asked or
-    imported before the first question.
+    files), which must lie outside the project. `spend` is told what each question took; `named_by` is the key under
+    which `judge` stands in the configuration. Nothing is started, asked or imported before the first question.
     """
-    problem = _problem_with_the_api(environment)
+    problem = _problem_with_the_api(environment, named_by)
     executor = judge.executor or (default_executor if problem else ANTHROPIC)
     if executor == ANTHROPIC:
         if problem:
             return JudgingModel(None, problem)
-        api = AnthropicModel(environment, model=judge.model, timeout=judge.timeout, cancelled=cancelled, spend=spend)
+        api = AnthropicModel(
+            environment,
+            model=judge.model,
+            timeout=judge.timeout,
+            cancelled=cancelled,
+            spend=spend,
+            named_by=f"{named_by}.model",
+        )
         return JudgingModel(api, name=full_name(judge.model))
     settings = settings_of(executor)
     if settings.type in _NEVER_JUDGES and not judge.executor:
-        return JudgingModel(None, f"agent {executor} cannot judge; set {KEYS[0]}, or judge.executor")
+        return JudgingModel(None, f"agent {executor} cannot judge; set {KEYS[0]}, or {named_by}.executor")
     surroundings = {**environment, **settings.env}
 
     def make(model: str) -> Agent:
@@ -76,7 +82,7 @@ def judge_from(
     return JudgingModel(agent, name=settings.id)
 
 
-def _problem_with_the_api(environment: Mapping[str, str]) -> str:
+def _problem_with_the_api(environment: Mapping[str, str], named_by: str) -> str:
     if not any(environment.get(name) for name in KEYS):
         return NO_KEY
-    return "" if find_spec(ANTHROPIC) else NO_PACKAGE
+    return "" if find_spec(ANTHROPIC) else f"{NO_PACKAGE}, or set {named_by}.executor"

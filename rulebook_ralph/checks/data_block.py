@@ -1,9 +1,14 @@
 """What an author wrote, as data in a question: between delimiters that nobody could foresee, and what is said of it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from __future__ import annotations
 
-from rulebook_ralph.checks.shown_files import Section
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
 from rulebook_ralph.core.printable import printable_block
+
+if TYPE_CHECKING:
+    from rulebook_ralph.checks.shown_files import Section  # 10 ms, which a run that asks no model does without
 
 Token = Callable[[int], str]
 """So many random bytes in hexadecimal digits."""

@@ -10,19 +10,20 @@ from dataclasses import dataclass
 from threading import Event
 
 from rulebook_ralph import resources
-from rulebook_ralph.checks.change import Change
 from rulebook_ralph.checks.data_block import Token, data, fresh_words
 from rulebook_ralph.checks.model_answer import Unusable
+from rulebook_ralph.checks.quarantine import addresses_a_judge
 from rulebook_ralph.checks.review_answer import read_review
 from rulebook_ralph.checks.review_material import Material, digest, gather, pieces, quieted
 from rulebook_ralph.checks.review_prompt import checks_of, instructions
-from rulebook_ralph.checks.semantic_quarantine import addresses_a_judge
+from rulebook_ralph.checks.reviewed_change import ReviewedChange
 from rulebook_ralph.checks.shell import Cancelled
-from rulebook_ralph.checks.shown_files import Clean, Section, divided, tokens
+from rulebook_ralph.checks.shown_files import Clean, Section, divided
 from rulebook_ralph.core.printable import clipped
-from rulebook_ralph.core.question import Ask, ModelError, ModelRefusedError, Question
+from rulebook_ralph.core.question import Ask, GivenUpError, ModelError, ModelRefusedError, Question
 from rulebook_ralph.core.redaction import cleaned
 from rulebook_ralph.core.review import (
+    GivenUp,
     Look,
     Memory,
     Review,
@@ -33,6 +34,7 @@ from rulebook_ralph.core.review import (
     joined,
     reviewed,
 )
+from rulebook_ralph.core.token_estimate import tokens
 
 MOST_QUESTIONS = 20
 """So many full ones for one look; a change that fills more is too large to be reviewed."""
@@ -55,12 +57,13 @@ class Reviewer:
 
 
 class _NoReview(Exception):  # noqa: N818 - says what there is not
-    """A question came to nothing. `unasked`: it could not be asked."""
+    """A question came to nothing. `unasked`: it could not be asked, and `stop_reason` is what that ends."""
 
-    def __init__(self, problem: str, *, unasked: bool) -> None:
+    def __init__(self, problem: str, *, unasked: bool, stop_reason: GivenUp | None = None) -> None:
         super().__init__(problem)
         self.problem = problem
         self.unasked = unasked
+        self.stop_reason = stop_reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +77,17 @@ class Desk:
     memory: Memory
 
 
-def review(change: Change, reviewer: Reviewer, desk: Desk) -> Review:
+def review(change: ReviewedChange, reviewer: Reviewer, desk: Desk) -> Review:
     """What the reviewer says of the change. Raises Cancelled."""
     started = time.monotonic()
     material = gather(change, clean=desk.clean, budget=desk.budget)
     looking = _Looking(change, reviewer, desk, material)
-    reason, unasked = "", False
+    missed = _NoReview("", unasked=False)
     try:
         looking.look()
     except _NoReview as no_review:
-        reason, unasked = desk.clean(no_review.problem), no_review.unasked
+        missed = no_review
+    reason = desk.clean(missed.problem)
     issues = (*material.issues, *looking.issues)
     look = Look(
         tier=reviewer.tier,
@@ -91,7 +95,8 @@ def review(change: Change, reviewer: Reviewer, desk: Desk) -> Review:
         decision="REVISE" if material.issues else looking.decision(undecided=bool(reason)),
         reason=reason,
         questions=looking.questions,
-        unasked=unasked,
+        unasked=missed.unasked,
+        stop_reason=missed.stop_reason,
         duration_ms=round((time.monotonic() - started) * 1000),
     )
     return cleaned(reviewed(issues, [look], material.not_reviewed), desk.clean)
@@ -100,7 +105,7 @@ def review(change: Change, reviewer: Reviewer, desk: Desk) -> Review:
 class _Looking:
     """One look at the material: what is known of its files, and what comes to be."""
 
-    def __init__(self, change: Change, reviewer: Reviewer, desk: Desk, material: Material) -> None:
+    def __init__(self, change: ReviewedChange, reviewer: Reviewer, desk: Desk, material: Material) -> None:
         self._change = change
         self._reviewer = reviewer
         self._desk = desk
@@ -171,8 +176,10 @@ class _Looking:
             except ModelError as error:
                 if self._desk.cancelled.is_set():
                     raise Cancelled from error
-                refused = bool(problem) or isinstance(error, ModelRefusedError)
                 why = clipped(str(error)) or "it gave no answer"
+                if isinstance(error, GivenUpError):
+                    raise _NoReview(why, unasked=True, stop_reason=error.stop_reason) from error
+                refused = bool(problem) or isinstance(error, ModelRefusedError)
                 raise _NoReview(why, unasked=not refused) from error
         raise _NoReview(problem, unasked=False)
 

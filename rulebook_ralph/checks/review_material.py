@@ -8,7 +8,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from rulebook_ralph.checks.change import Change
+from rulebook_ralph.checks.integrity.objection import Objection
+from rulebook_ralph.checks.integrity.secrets import private_key_in, secrets_in
+from rulebook_ralph.checks.reviewed_change import ReviewedChange
 from rulebook_ralph.checks.shown_files import (
     LONGEST_LINE,
     UNSHOWABLE,
@@ -24,7 +26,9 @@ from rulebook_ralph.checks.shown_files import (
     quarantined,
 )
 from rulebook_ralph.core.diff import FileDiff
+from rulebook_ralph.core.printable import capital
 from rulebook_ralph.core.problem import escaped
+from rulebook_ralph.core.redaction import MARK
 from rulebook_ralph.core.review import ReviewIssue
 
 _AROUND = 10
@@ -37,6 +41,8 @@ _GENERATED = re.compile(
 _GENERATED_AT_MOST = 4
 """Of a file that a program writes so much of a question's room may be filled: one fourth."""
 _MOST_CLAIMED = 200
+_KEY_TEXT = re.compile(r"[\s\"'+,\\n]*[A-Za-z0-9+/=]{16,}[\s\"'+,\\n]*")
+"""A line of a private key, also within a string of some language."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +57,22 @@ class Material:
     issues: tuple[ReviewIssue, ...]
 
 
-def gather(change: Change, *, clean: Clean, budget: int) -> Material:
+def gather(change: ReviewedChange, *, clean: Clean, budget: int) -> Material:
     """What can be shown of the change; `budget` is a question's room in tokens."""
     names = Names(clean)
     sections: list[Section] = []
     not_reviewed: list[str] = []
     issues: list[ReviewIssue] = []
     texts = change.versions([file for file in change.files if file.kind in "MR" and not file.binary])
+    keys = {found.path for found in secrets_in(change.files, lambda _: False)}
+    for found in secrets_in(change.files, lambda text: clean(text) != text):
+        issues += [] if change.may_hold_secrets(found.path) else [_secret(found)]
     for file in change.files:
         known = texts.get(file.path)
         lines = file_lines(file, known.after if known else None, clean, visible=_whole)
         heading = ShownLine("=", 0, heading_of(file, names), citable=is_telling(file))
-        section = Section(names.of(file.path), file.path, (heading, *_wrapped(_near(lines))))
+        shown = tuple(_without_keys(lines, has_new=file.path in keys))
+        section = Section(names.of(file.path), file.path, (heading, *_wrapped(_near(shown))))
         if why := _left_out(file, lines, section.tokens, budget):
             not_reviewed.append(f"{section.name}: {why}")
             section = replace(section, lines=(replace(heading, text=f"{heading.text}, not shown: {why}"),))
@@ -105,6 +115,21 @@ def _whole(text: str) -> str:
     return escaped(text.expandtabs(4), len(text) * 4)
 
 
+def _without_keys(lines: Sequence[ShownLine], *, has_new: bool) -> Iterator[ShownLine]:
+    """The lines without private keys: who sees one has it. Of those that are added only where it is told (`has_new`),
+    else a line could be hidden by what stands before it.
+    """
+    within = False
+    for line in lines:
+        if begins := private_key_in(line.text):
+            within, rest = True, line.text[begins.end() :]
+            yield replace(line, text=line.text[: begins.end()] + MARK) if has_new and _KEY_TEXT.search(rest) else line
+            continue
+        within = within and _KEY_TEXT.fullmatch(line.text) is not None
+        hidden = within and (has_new or line.sign == "-")
+        yield replace(line, text=MARK) if hidden else line
+
+
 def _near(lines: Sequence[ShownLine]) -> Iterator[ShownLine]:
     """The changed lines and some around them; what is left out leaves a mark."""
     changed = [place for place, line in enumerate(lines) if line.sign in "+-="]
@@ -143,6 +168,18 @@ def _left_out(file: FileDiff, lines: Sequence[ShownLine], tokens: int, budget: i
 def _may_hide(file: FileDiff, lines: Sequence[ShownLine]) -> bool:
     """Whether an author could have made it so in order that nobody looks."""
     return lines is UNSHOWABLE or (file.cut and not _GENERATED.search(file.path))
+
+
+def _secret(found: Objection) -> ReviewIssue:
+    return ReviewIssue(
+        file=found.path,
+        lines=(found.line or 0, found.line or 0),
+        type="security",
+        severity="high",
+        description=f"{capital(found.what)}.",
+        suggestion="Take it out, and replace it: whoever saw it has it. A file that may hold it: integrity.allow.",
+        agent_prompt=f"Take the secret out of {found.path}; read it from the environment or a file that git ignores.",
+    )
 
 
 def _unreadable(path: str, why: str) -> ReviewIssue:

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from rulebook_ralph.checks.change import Change
 from rulebook_ralph.checks.data_block import RULE_OF_DATA, RULE_OF_LINES, indented
+from rulebook_ralph.checks.reviewed_change import ReviewedChange
 from rulebook_ralph.core.printable import printable
 from rulebook_ralph.core.review import Tier
 
@@ -49,16 +49,20 @@ Rules:
 """
 
 
-def checks_of(tier: Tier, own: Sequence[str]) -> tuple[str, ...]:
-    """What a reviewer looks for, most important first: its own checks, else the tier's."""
-    named = [
+def names_of_checks(tier: Tier, own: Sequence[str]) -> tuple[str, ...]:
+    """What a reviewer looks for, most important first, by name: its own checks, else the tier's."""
+    return tuple(
         each for name in own or (THE_TIERS_OWN,) for each in (TIER_CHECKS[tier] if name == THE_TIERS_OWN else (name,))
-    ]
-    return tuple(dict.fromkeys(CHECKS.get(name.replace("-", "_"), name) for name in named))
+    )
+
+
+def checks_of(tier: Tier, own: Sequence[str]) -> tuple[str, ...]:
+    """The same as they are told to the reviewer."""
+    return tuple(dict.fromkeys(CHECKS.get(name.replace("-", "_"), name) for name in names_of_checks(tier, own)))
 
 
 def instructions(
-    change: Change, checks: Sequence[str], nonce: str, *, part: int = 1, parts: int = 1, problem: str = ""
+    change: ReviewedChange, checks: Sequence[str], nonce: str, *, part: int = 1, parts: int = 1, problem: str = ""
 ) -> str:
     """What the reviewer is told by Ralph. `problem` is what was wrong with its last answer."""
     rules = _RULES.format(rule_of_data=RULE_OF_DATA.format(nonce=nonce), rule_of_lines=RULE_OF_LINES, nonce=nonce)

@@ -14,11 +14,12 @@ from rulebook_ralph.checks.data_block import Token
 from rulebook_ralph.checks.semantic_judging import Judge, NoJudgement, Opinion
 from rulebook_ralph.checks.semantic_material import BUDGET, Material, gather
 from rulebook_ralph.checks.semantic_patterns import unwanted
-from rulebook_ralph.checks.shown_files import divided, tokens
+from rulebook_ralph.checks.shown_files import divided
 from rulebook_ralph.checks.subject import Subject
 from rulebook_ralph.core.criteria import Semantic, with_acceptance_criteria
 from rulebook_ralph.core.evidence import CheckResult, Finding
 from rulebook_ralph.core.printable import clipped, cut
+from rulebook_ralph.core.token_estimate import tokens
 
 MOST_PARTS = 8
 """Questions for one verification, at `BUDGET` tokens each; work that needs more is too large to be judged."""

@@ -7,10 +7,10 @@ from typing import Literal
 from rulebook_ralph import resources
 from rulebook_ralph.checks.data_block import Token, data
 from rulebook_ralph.checks.model_answer import Unusable
+from rulebook_ralph.checks.quarantine import addresses_a_judge
 from rulebook_ralph.checks.semantic_answer import Ruling, read_answer
 from rulebook_ralph.checks.semantic_material import Material
 from rulebook_ralph.checks.semantic_prompt import Sheet, instructions, make_sheet, spoiled
-from rulebook_ralph.checks.semantic_quarantine import addresses_a_judge
 from rulebook_ralph.checks.shell import Cancelled
 from rulebook_ralph.checks.shown_files import Section
 from rulebook_ralph.checks.subject import Ask, ModelError, Question, Subject

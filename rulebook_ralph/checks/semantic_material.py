@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rulebook_ralph.checks.shown_files import (
-    BYTES_PER_TOKEN,
     UNSHOWABLE,
     Clean,
     Names,
@@ -17,6 +16,7 @@ from rulebook_ralph.checks.shown_files import (
     quarantined,
 )
 from rulebook_ralph.core.diff import FileDiff
+from rulebook_ralph.core.token_estimate import BYTES_PER_TOKEN
 
 BUDGET = 60_000
 """Tokens of one question's data, and so of one file."""

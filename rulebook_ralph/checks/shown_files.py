@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from rulebook_ralph.checks.semantic_quarantine import addresses_a_judge, suspicious_lines
+from rulebook_ralph.checks.quarantine import addresses_a_judge, suspicious_lines
 from rulebook_ralph.core.diff import FileDiff, Line
 from rulebook_ralph.core.printable import printable, printable_block
+from rulebook_ralph.core.token_estimate import BYTES_PER_TOKEN
 
-BYTES_PER_TOKEN = 3
 LONGEST_LINE = 1_000
 WITHHELD = "[a line was withheld here: it addresses whoever judges the work]"
 
@@ -54,8 +54,8 @@ class Section:
 
     def is_called(self, cited: str) -> bool:
         """Whether a model means this file by that name."""
-        cited = cited.strip()
-        return cited == self.name or cited in {f"./{self.name}", f"a/{self.name}", f"b/{self.name}"}
+        cited, name = cited.strip(), self.name.strip()
+        return cited == name or cited in {f"./{name}", f"a/{name}", f"b/{name}"}
 
     def shows(self, number: int, quote: str) -> bool:
         """Whether the line of that number reads as quoted, white space apart; of a long line a part will do."""
@@ -75,11 +75,6 @@ def divided(sections: Sequence[Section], budget: int) -> list[tuple[Section, ...
         parts[-1].append(section)
         room -= section.tokens
     return [tuple(part) for part in parts if part]
-
-
-def tokens(text: str) -> int:
-    """An upper estimate of a text's tokens."""
-    return len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN
 
 
 class Names:

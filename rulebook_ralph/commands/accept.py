@@ -1,6 +1,5 @@
 """`ralph accept`: edits that were held, as they could be an agent's, are shown, applied or forgotten."""
 
-import sys
 from collections.abc import Sequence
 
 import click
@@ -72,7 +71,7 @@ def _agreed(app: App, console: Console, *, yes: bool, discard: bool, json: bool)
     if yes:
         return True
     what, option = ("Forget", "--discard ") if discard else ("Apply", "")
-    if not json and app.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty():
+    if not json and app.has_person:
         return click.confirm(f"{what} this?")
     others = "" if discard else "; ralph accept --discard --yes forgets it"
     console.line(f"nothing was changed; ralph accept {option}--yes {'forgets' if discard else 'applies'} it{others}")

@@ -132,12 +132,10 @@ def _overruled(file: ConfigFile, place: Place, loaded: config.LoadedConfig) -> s
 
 
 def _in_effect(loaded: config.LoadedConfig, path: JsonPath) -> str:
-    import msgspec  # noqa: PLC0415 - one use
-
     origin = loaded.origins.get(named(path))
     if origin is None:
         return ""
-    value = value_at(msgspec.to_builtins(loaded.config), path)
+    value = value_at(loaded.values, path)
     return f"{one_line(value)} ({origin})" if not isinstance(value, Mapping) else ""
 
 

@@ -3,7 +3,6 @@
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -107,6 +106,4 @@ def _problems(app: App, file: ConfigFile, path: Path) -> tuple[str, ...]:
 
 
 def _wants_again(app: App) -> bool:
-    if not (sys.stdin is not None and sys.stdin.isatty() and app.stdout.isatty()):
-        return False
-    return click.confirm("Edit it again?", default=True)
+    return app.has_person and click.confirm("Edit it again?", default=True)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import click
-import msgspec
 
 from rulebook_ralph import config
 from rulebook_ralph.app import App
@@ -30,7 +29,7 @@ def show_command(app: App, /, *, key: str | None, origin: bool, json: bool) -> i
     Secrets are left out.
     """
     loaded = _loaded(app)
-    values = msgspec.to_builtins(loaded.config)
+    values = loaded.values
     path = place_of(key, values).path if key else ()
     clean = Crew(loaded.config, app.environment).redactor().clean
     shown = _cleaned(value_at(values, path), clean)
@@ -60,7 +59,7 @@ def get_command(app: App, /, *, key: str) -> int:
 
     A secret that your environment holds too is left out, as everywhere; then stderr says so, and the exit code is 2.
     """
-    values = msgspec.to_builtins(_loaded(app).config)
+    values = _loaded(app).values
     value = value_at(values, place_of(key, values).path)
     text = value or "\n" if isinstance(value, str) else "\n".join(block_lines(value))
     with app.console() as console:

@@ -18,6 +18,7 @@ from rulebook_ralph.core.model import PRD_VERSION, Prd, Task
 from rulebook_ralph.core.requirements import tasks_without_criteria
 from rulebook_ralph.core.settings import VerificationStep, Workspace
 from rulebook_ralph.errors import RalphError
+from rulebook_ralph.loop.earlier_ticks import without_agents_ticks
 from rulebook_ralph.loop.project import refuse_second_state
 from rulebook_ralph.sources import gates, rulebook, rulebook_task, task_files
 from rulebook_ralph.sources.merge import Difference, Merge, merge
@@ -33,12 +34,15 @@ MOST_PROBLEMS = 50
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """What is to be read: paths of rulebook tasks, files of tasks. `strict` refuses tasks without criteria."""
+    """What is to be read: paths of rulebook tasks, files of tasks; with `empty` nothing is. `strict` refuses tasks
+    without criteria.
+    """
 
     paths: tuple[Path, ...] = ()
     files: tuple[Path, ...] = ()
     project: str | None = None
     strict: bool = False
+    empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,8 @@ class Result:
     workspace: Workspace
     gate_problems: tuple[str, ...]
     made: bool = False
+    doubted: tuple[str, ...] = ()
+    """Tasks that only an agent said to be done."""
 
 
 @click.command()
@@ -65,20 +71,32 @@ class Result:
     help="Read tasks from a file: a Markdown checklist (.md), tasks with criteria (.yaml), a prd.json with userStories."
     " May be given several times.",
 )
+@click.option(
+    "--empty", is_flag=True, help="Read none: begin with an empty list, for 'ralph plan' and 'ralph task add'."
+)
 @click.option("--strict", is_flag=True, help="Refuse tasks that do not say themselves what completes them.")
 @click.option("--project", metavar="NAME", help="The project's name (default: the folder's).")
 @click.option("--json", is_flag=True, help="Print one JSON object; the rest goes to stderr.")
 @click.pass_obj
 def command(
-    app: App, paths: tuple[Path, ...], *, files: tuple[Path, ...], strict: bool, project: str | None, json: bool
+    app: App,
+    paths: tuple[Path, ...],
+    *,
+    files: tuple[Path, ...],
+    empty: bool,
+    strict: bool,
+    project: str | None,
+    json: bool,
 ) -> int:
     """Turn tasks into .rulebook-ralph/prd.json, progress.txt and a commented config.yaml.
 
     Each PATH is a project, a tasks folder or a task folder of a rulebook; without one, and without --from, the
     project's own tasks are read. Again on the same project it adds what is new and resets nothing.
     """
+    if empty and (paths or files):
+        raise RalphError("--empty reads no tasks; leave it out, or what is to be read")
     try:
-        folder, result = make(app, Import(paths, files, project, strict))
+        folder, result = make(app, Import(paths, files, project, strict, empty))
     except RefusedTasksError as error:
         _tell_further(app, error)
         raise
@@ -122,7 +140,8 @@ def make(app: App, wanted: Import | None = None) -> tuple[StateFolder, Result]:
 
 def _init(app: App, folder: StateFolder, repository: Repository, wanted: Import) -> Result:
     before = store.read_prd(folder) if folder.prd.exists() else None
-    reading = _read(app, folder, wanted, before)
+    known = {task.id for task in before.tasks} if before else set[str]()
+    reading, doubted = without_agents_ticks(_read(app, folder, wanted, before), repository, known)
     now = app.clock.iso()
     prd = before or Prd(
         version=PRD_VERSION, project=_project_name(wanted.project, folder.root), created_at=now, updated_at=now
@@ -152,6 +171,7 @@ def _init(app: App, folder: StateFolder, repository: Repository, wanted: Import)
         workspace,
         tuple(problem.told(folder.root) for problem in found.problems) if found else (),
         made=before is None and found is not None,
+        doubted=doubted,
     )
 
 
@@ -172,7 +192,7 @@ def _read(app: App, folder: StateFolder, wanted: Import, before: Prd | None) -> 
     """What the rulebook and the files of tasks say, as one."""
     known = before.tasks if before else ()
     places = tuple(app.cwd / path for path in wanted.paths)
-    if not places and not wanted.files:
+    if not places and not wanted.files and not wanted.empty:
         places = _default_place(folder.root, has_state=before is not None)
     for place in places:
         if place.suffix in SUFFIXES and place.name not in rulebook_task.MARKS and place.is_file():
@@ -215,8 +235,8 @@ def _default_place(root: Path, *, has_state: bool) -> tuple[Path, ...]:
     if has_state:
         return ()
     raise RalphError(
-        f"{root} has neither rulebook/tasks/ nor .rulebook/tasks/; name the folder of the tasks (ralph init PATH) or a"
-        " file of tasks (ralph init --from FILE)"
+        f"{root} has neither rulebook/tasks/ nor .rulebook/tasks/; name the folder of the tasks (ralph init PATH), a"
+        " file of tasks (ralph init --from FILE), or begin with none (ralph init --empty)"
     )
 
 
@@ -239,10 +259,7 @@ def _tell(console: Console, result: Result, folder: StateFolder) -> None:
         console.error(problem.told(folder.root))
     for text in (*result.merged.problems, *result.gate_problems):
         console.error(text)
-    if result.merged.vanished:
-        console.line(f"no longer in the source, kept: {', '.join(result.merged.vanished)}")
-    if ticked := result.merged.ticked:
-        console.line(f"ticked in the source, but not verified, so still to be done: {some(ticked)}")
+    _tell_of_ended_tasks(console, result)
     for difference in result.merged.differs:
         console.line(_told(difference))
     if bare := [task.id for task in tasks_without_criteria(prd)]:
@@ -260,7 +277,19 @@ def _tell(console: Console, result: Result, folder: StateFolder) -> None:
         console.line(f"{folder.config}: no gates found; add some under verification.steps before 'ralph run'")
     console.line("")
     console.line("Agents run with full permissions by default, in this repository, without asking; tools.executors[]")
-    console.line("in config.yaml restricts them (permissions: edit). Next: ralph run --dry-run, then: ralph run")
+    following = (
+        "ralph run --dry-run, then: ralph run" if prd.tasks else 'ralph plan "what you want", or: ralph task add'
+    )
+    console.line(f"in config.yaml restricts them (permissions: edit). Next: {following}")
+
+
+def _tell_of_ended_tasks(console: Console, result: Result) -> None:
+    if result.merged.vanished:
+        console.line(f"no longer in the source, kept: {', '.join(result.merged.vanished)}")
+    if doubted := result.doubted:
+        console.line(f"said to be done in the source by an agent alone, so still to be done: {some(doubted)}")
+    if ticked := result.merged.ticked:
+        console.line(f"ticked in the source, but not verified, so still to be done: {some(ticked)}")
 
 
 def _told(difference: Difference) -> str:

@@ -1,7 +1,6 @@
 """`ralph plan`: what a person wants, in prose, becomes tasks, which they see before they are added."""
 
 import secrets
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,20 +13,19 @@ from rulebook_ralph.commands.interrupting import interruptible
 from rulebook_ralph.commands.person_only import refuse_inside
 from rulebook_ralph.commands.plan_wish import text_of
 from rulebook_ralph.commands.projects import open_project
-from rulebook_ralph.commands.task_delivery import deliver
+from rulebook_ralph.commands.task_delivery import deliver, require_deliverable
 from rulebook_ralph.commands.trusting import require_agreed
 from rulebook_ralph.console import Console
-from rulebook_ralph.core.identifiers import problem_with_id
 from rulebook_ralph.core.model import Prd
 from rulebook_ralph.core.plan import MOST_QUESTIONS, AddAll, Plan
-from rulebook_ralph.core.settings import AskedModel, Judge
+from rulebook_ralph.core.settings import AskedModel
 from rulebook_ralph.core.spending import Ledger
+from rulebook_ralph.core.token_estimate import BYTES_PER_TOKEN
 from rulebook_ralph.errors import ExitCode, RalphError
-from rulebook_ralph.loop import plan_material, planning
+from rulebook_ralph.loop import plan_material, planning, templates
 from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.planning import NoPlanError, Planning
 from rulebook_ralph.loop.project import Project
-from rulebook_ralph.loop.token_budget import BYTES_PER_TOKEN
 from rulebook_ralph.sources import rulebook
 from rulebook_ralph.state import store
 
@@ -52,17 +50,20 @@ def command(app: App, *, wanted: str, planner: str, model: str, yes: bool, json:
     project = open_project(app, overrides={})
     refuse_inside(app, project.repository.lock_file, "no plan may be made")
     prd = _task_list(project)
+    if yes or not json:
+        require_deliverable(app)
     who = planning.planner(project.config, named=planner, model=model)
     share = int(project.config.limits.prompt_tokens * plan_material.WANTED_SHARE)
     text = text_of(app, wanted, most=share * BYTES_PER_TOKEN)
     crew = Crew(project.config, project.environment)
     clean = crew.redactor().clean
     material = plan_material.gather(project, prd, text, clean)
-    wish = Planning(project.config, prd, text, material, secrets.token_hex(8), clean)
+    own = templates.read(project.folder.templates)[0]
+    wish = Planning(project.config, prd, text, material, secrets.token_hex(8), clean, own)
     with app.console(json=json) as console:
         ledger = Ledger()
         try:
-            plan = _Session(app, console, project, crew, who, wish, ledger).plan(asks=not json and _has_person(app))
+            plan = _Session(app, console, project, crew, who, wish, ledger).plan(asks=not json and app.has_person)
         finally:
             usage, cost = ledger.take()
             if usage.total or cost is not None:
@@ -105,9 +106,10 @@ class _Session:
                 answers.append((question, given.strip() or "decide yourself"))
 
     def _asked(self, answers: Sequence[tuple[str, str]], left: int) -> Plan | None:
-        judge = Judge(executor=self.who.executor, model=self.who.model, timeout=self.who.timeout)
+        judge = planning.model_of(self.who)
+        named_by = f"tools.planners.{self.who.id}" if self.who.id else "tools.planners"
         with interruptible() as cancelled:
-            model = self.crew.judging_model(cancelled, spend=self.ledger.spend, judge=judge)
+            model = self.crew.judging_model(cancelled, spend=self.ledger.spend, judge=judge, named_by=named_by)
             if model.ask is None:
                 raise NoPlanError(f"there is nobody to plan: {model.missing}; or name another: --planner ID")
             if isinstance(model.ask, AgentModel):
@@ -132,24 +134,14 @@ def _name(who: AskedModel, model: str) -> str:
 def _task_list(project: Project) -> Prd:
     """Raises RalphError with the command that makes one."""
     if not project.folder.prd.exists() and rulebook.find(project.root) is None:
-        folder, name = project.folder.path.name, project.root.name
-        name = "project" if problem_with_id(name) else name
-        empty = f'{{"version": 1, "project": "{name}", "tasks": []}}'
-        raise RalphError(
-            "there is no task list yet; make an empty one, and have the gates found, with: "
-            f"mkdir -p {folder} && echo '{empty}' > {folder}/prd.json && ralph init"
-        )
+        raise RalphError("there is no task list yet; make an empty one, and have the gates found: ralph init --empty")
     return store.read_prd(project.folder)
-
-
-def _has_person(app: App) -> bool:
-    return app.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty()
 
 
 def _agreed(app: App, *, yes: bool, json: bool) -> bool:
     """Asks where there is somebody to ask. Raises RalphError where there is nobody; with `json` it only looks."""
     if yes or json:
         return yes
-    if not _has_person(app):
+    if not app.has_person:
         raise RalphError("nothing was added, as nobody can be asked; --yes adds a plan without asking")
     return click.confirm("Add these tasks?")

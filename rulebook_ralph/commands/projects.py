@@ -10,7 +10,6 @@ from rulebook_ralph.core.enumeration import counted
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.descendants import end_what_was_left_by
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.loop import recovery
 from rulebook_ralph.loop.project import Project, open_repository_of, project_root, refuse_second_state
 from rulebook_ralph.state.holder import here
 from rulebook_ralph.state.lock import Dead
@@ -46,6 +45,8 @@ def bring_back_state(app: App, report: Callable[[events.Event], None], *, comman
     """Put back what a dead run's agent changed in the state folder, and for `resume` what it deleted; the project's
     lock must be held.
     """
+    from rulebook_ralph.loop import distrust, recovery  # noqa: PLC0415 - most of the loop, which most commands do without
+
     root, repository = open_root(app)
     found = Project(root, StateFolder(root), repository, Config(), app.environment)
 
@@ -55,7 +56,7 @@ def bring_back_state(app: App, report: Callable[[events.Event], None], *, comman
     names = branches_with_state(repository)
     if command == "resume" and (not names or repository.branch() in names):
         recovery.restore_missing_state(found, notice)
-    recovery.distrust_state(found, notice)
+    distrust.put_back_state(found, notice)
 
 
 def end_orphans(dead: Dead, report: Callable[[events.Event], None], *, within: Collection[Path] = ()) -> None:

@@ -1,7 +1,5 @@
 """`ralph prune`: a long history cut to what is still needed."""
 
-import sys
-
 import click
 
 from rulebook_ralph.app import App
@@ -15,7 +13,7 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import preflight, pruning
 from rulebook_ralph.loop.landing import Landing
 from rulebook_ralph.loop.project import Project
-from rulebook_ralph.loop.pruning import Plan
+from rulebook_ralph.loop.pruning import Pruning
 from rulebook_ralph.state import store
 from rulebook_ralph.workspace import isolated_place
 from rulebook_ralph.workspace.snapshot import Workspace
@@ -56,7 +54,7 @@ def command(app: App, *, keep: int, dry_run: bool, yes: bool, held: bool, json: 
 
 def _prune(
     app: App, console: Console, project: Project, *, keep: int, yes: bool, with_held: bool, asks: bool
-) -> tuple[Plan, bool]:
+) -> tuple[Pruning, bool]:
     """Under the lock: the plan, and whether the state was committed."""
     with exclusive(app, project.repository, project.folder, command="prune"):
         prd = store.read_prd(project.folder)
@@ -89,13 +87,13 @@ def _require_consent(app: App, *, yes: bool, asks: bool) -> None:
     """Raises RalphError without it; asks where there is somebody to ask, and stdout is not for an object alone."""
     if yes:
         return
-    if not (asks and app.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty()):
+    if not (asks and app.has_person):
         raise RalphError("nothing was removed; give --yes to remove this, or --dry-run to only look")
     if not click.confirm("Remove this?"):
         raise RalphError("nothing was removed")
 
 
-def _tell(console: Console, planned: Plan, *, with_held: bool) -> None:
+def _tell(console: Console, planned: Pruning, *, with_held: bool) -> None:
     stays = f"{counted(planned.kept_files, 'iteration file')} and {counted(planned.kept_snapshots, 'snapshot')} stay"
     if planned.numbers:
         console.line(
@@ -129,7 +127,7 @@ def _size(count: int) -> str:
     return f"{count / _KIB:.0f} KiB" if count < _KIB**2 else f"{count / _KIB**2:.1f} MiB"
 
 
-def _as_json(planned: Plan, *, removed: bool, committed: bool, with_held: bool) -> dict[str, object]:
+def _as_json(planned: Pruning, *, removed: bool, committed: bool, with_held: bool) -> dict[str, object]:
     return {
         "removed": removed and bool(planned.numbers or (with_held and planned.held)),
         "committed": committed,

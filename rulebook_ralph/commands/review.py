@@ -46,14 +46,19 @@ def command(app: App, base: str, *, tier: Tier, view: str | None, trust_commands
     require_agreed(app, project, trusted=trust_commands)
     crew = Crew(project.config, project.environment)
     reviewer = _reviewer(project.config, crew, tier)
-    found = branch_change(project.repository, base)
+    found = branch_change(project.repository, base, allow=project.config.integrity.allow)
     ledger, memory = Ledger(), review_memory.read(project.review_memory, root=project.root)
     with (
         app.console(json=view in ("json", "sarif"), quiet=view == "markdown") as console,
         interruptible() as cancelled,
     ):
         clean = crew.redactor().clean
-        desk = reviewing.Reviewing(project.config, crew, clean, cancelled, ledger.spend, console.report, memory)
+
+        def report(event: events.Event) -> None:
+            if view is not None or not isinstance(event, events.ReviewEnded):  # all of it is printed below, once
+                console.report(event)
+
+        desk = reviewing.Reviewing(project.config, crew, clean, cancelled, ledger.spend, report, memory)
         try:
             review = _review(desk, reviewer, tier, found)
         except Cancelled:

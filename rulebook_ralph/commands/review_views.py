@@ -75,7 +75,7 @@ def sarif(review: Review, *, version: str) -> Json:
 
 def _result(issue: ReviewIssue, rule: int) -> Json:
     first, last = issue.lines
-    place: Json = {"artifactLocation": {"uri": quote(issue.file)}}
+    place: Json = {"artifactLocation": {"uri": quote(issue.file, errors="surrogateescape")}}
     if first:
         place["region"] = {"startLine": first, "endLine": last}
     suggested = f"\n\nSuggested: {issue.suggestion}" if issue.suggestion else ""

@@ -107,11 +107,11 @@ def start(app: App, asked: Asked, *, command: str) -> int:
         if asked.dry_run:
             project = open_project(app, overrides=overrides(asked))
             Crew(project.config, project.environment).member(project.config.defaults.executor)
-            plan = rehearsal.rehearse(project, options)
+            rehearsed = rehearsal.rehearse(project, options)
             if asked.json:
-                console.json(rehearsal.as_json(plan))
+                console.json(rehearsal.as_json(rehearsed))
             else:
-                console.verbatim(rehearsal.as_text(plan))
+                console.verbatim(rehearsal.as_text(rehearsed))
             return 0
         try:
             if asked.watch:
@@ -160,9 +160,9 @@ def run_once(
         def reread() -> Config:
             edited = open_project(app, overrides=overrides(asked))
             require_agreed(app, edited, trusted=asked.trust_commands, tips=tips)
-            return edited.config
+            return _within(edited.config, spent)
 
-        limited = replace(project, config=_within(project.config, spent), reread=lambda: _within(reread(), spent))
+        limited = replace(project, config=_within(project.config, spent), reread=reread)
         crew = Crew(limited.config, project.environment)
         require_no_secret(project, crew)
 
@@ -172,15 +172,8 @@ def run_once(
             notifier.heard(event, manager.config.notify, manager.redactor.clean)
 
         for problem in notification.problems(limited.config.notify, app.environment):
-            warn(problem)
-        manager = Manager(
-            limited,
-            crew,
-            options,
-            report=told,
-            clock=app.clock,
-            cancelled=cancelled,
-        )
+            warn(str(problem))
+        manager = Manager(limited, crew, options, report=told, clock=app.clock, cancelled=cancelled)
         begins(manager)
         ended = manager.run(after_death=died is not None)
         adopt(app, project, tips)

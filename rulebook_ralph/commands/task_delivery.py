@@ -10,6 +10,7 @@ from rulebook_ralph.app import App
 from rulebook_ralph.commands.projects import open_root
 from rulebook_ralph.core import edits
 from rulebook_ralph.core.edits import Done, Edit, EditRefusedError, Remove, Reopen, Sent, Unblock
+from rulebook_ralph.core.plan import AddAll
 from rulebook_ralph.core.problem import Fault, dotted
 from rulebook_ralph.core.taking import Put, Take
 from rulebook_ralph.errors import ExitCode, RalphError
@@ -69,6 +70,15 @@ def deliver(app: App, edit: Sent) -> str:
         if app.clock.monotonic() > deadline:
             raise RalphError(f"{running.told()} is working on this project and takes no edits; wait for it or end it")
         time.sleep(_PAUSE)  # it has only just begun, or is about to end
+
+
+def require_deliverable(app: App) -> None:
+    """Raises RalphError where no edit would be taken, as far as it can be told now."""
+    root, repository = open_root(app)
+    folder = StateFolder(root)
+    with lock.briefly(repository.lock_file) as running:
+        if running is None:
+            _require_settled(folder, AddAll(tasks=()))
 
 
 def _write(app: App, folder: StateFolder, edit: Sent) -> str:

@@ -13,7 +13,7 @@ from rulebook_ralph.core.problem import escaped
 from rulebook_ralph.core.taking import Put, digest
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import templates
-from rulebook_ralph.loop.templates import BUILT_IN, PURPOSES, SUFFIX, VARIABLES, Templates
+from rulebook_ralph.loop.templates import BUILT_IN, PLAN, PLAN_VARIABLES, PURPOSES, SUFFIX, VARIABLES, Templates
 from rulebook_ralph.state import editable, store
 
 
@@ -30,7 +30,7 @@ def command() -> None:
 @click.option("--json", is_flag=True, help="Print one JSON object.")
 @click.pass_obj
 def list_command(app: App, /, *, json: bool) -> int:
-    """List the templates, built in or overridden, what each is for, and the variables that all of them can use."""
+    """List the templates, built in or overridden, what each is for, and the variables that they can use."""
     own = _own(app).names
     rows = [(name, "overridden" if name in own else "built in", what) for name, what in PURPOSES.items()]
     rows += [(name, "your own", "included by others") for name in sorted(own - PURPOSES.keys())]
@@ -40,11 +40,14 @@ def list_command(app: App, /, *, json: bool) -> int:
                 {"name": name, "builtIn": name in PURPOSES, "overridden": name in own, "purpose": what}
                 for name, _, what in rows
             ]
-            console.json({"templates": listed, "variables": dict(VARIABLES)})
+            variables = {"variables": dict(VARIABLES), "planVariables": dict(PLAN_VARIABLES)}
+            console.json({"templates": listed, **variables})
         else:
             console.table(("template", "which", "what it is for"), rows)
             console.line("")
             console.table(("variable", "what stands in it"), VARIABLES.items())
+            console.line("")
+            console.table((f"in {PLAN}", "what stands in it"), PLAN_VARIABLES.items())
             console.line("")
             console.line("to change one: ralph templates copy NAME")
     return 0
@@ -84,7 +87,12 @@ def copy_command(app: App, /, *, name: str, force: bool) -> int:
     put = Put(name=f"{folder.templates.name}/{known}", base=digest(before), content=content)
     deliver(app, put)
     with app.console() as console:
-        console.line(f"{templates.shown(known)}: edit it; to see the prompt that comes of it: ralph run --dry-run")
+        looked = (
+            "whether it will do: ralph validate"
+            if known == PLAN
+            else "the prompt that comes of it: ralph run --dry-run"
+        )
+        console.line(f"{templates.shown(known)}: edit it; to see {looked}")
     return 0
 
 

@@ -1,7 +1,5 @@
 """`ralph trust`: look at every command that could be run here, and agree to what came with a clone or an import."""
 
-import sys
-
 import click
 
 from rulebook_ralph.app import App
@@ -53,7 +51,7 @@ def _require_consent(app: App, console: Console, count: int, *, yes: bool, asks:
     """Raises RalphError without it; asks where there is somebody to ask, and stdout is not for an object alone."""
     if yes:
         return
-    if not (asks and app.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty()):
+    if not (asks and app.has_person):
         raise RalphError("nothing was agreed to; look at the commands, then give --yes")
     console.line("They run under your account, with all it may do.")
     if not click.confirm(f"Let Ralph run the {counted(count, 'new command')}?"):

@@ -11,6 +11,7 @@ _ON_THE_WAY = (
     "work",
     "gates",
     "test-counts",
+    "earlier-tests",
     "stop-criteria",
     "promise",
     "criteria",

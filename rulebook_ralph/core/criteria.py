@@ -96,6 +96,10 @@ class Criteria(Settings, frozen=True, kw_only=True):
     def method(self) -> Method:
         return method_of(self.verification)
 
+    @property
+    def may_run_commands(self) -> bool:
+        return isinstance(self.verification, External | MultiStage)
+
 
 def method_of(verification: Verification) -> Method:
     """The name by which a verification is configured."""

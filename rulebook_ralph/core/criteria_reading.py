@@ -197,6 +197,18 @@ def part_verification(part: Part) -> Verification:
     return found
 
 
+def required_commands(verification: Verification, step: str) -> Iterator[tuple[str, External]]:
+    """The commands without which a verification that was read without faults fails, each with the step that it is
+    known as.
+    """
+    if isinstance(verification, External):
+        yield step, verification
+    elif isinstance(verification, MultiStage):
+        for part in verification.stages:
+            if part.required:
+                yield from required_commands(part_verification(part), f"{step}/{part.name}")
+
+
 def _read_parts(verification: MultiStage, path: JsonPath, faults: list[Fault], *, depth: int) -> None:
     if depth > DEEPEST_NESTING:
         faults.append(Fault(path, f"is nested more than {DEEPEST_NESTING} deep"))

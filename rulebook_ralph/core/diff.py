@@ -18,7 +18,7 @@ class FileDiff:
 
     `path` is the new path (of a deleted file its old one), `old_path` the one before, None for an added file. Of a
     binary file `added` and `removed` are empty. `cut` says that it is a text whose lines were left out for their size;
-    `binary` is then set too.
+    `binary` is then set too. `is_link`: it is a symbolic link now; its text is where it leads.
     """
 
     kind: Literal["A", "M", "D", "R"]
@@ -28,6 +28,7 @@ class FileDiff:
     removed: tuple[Line, ...] = ()
     binary: bool = False
     cut: bool = False
+    is_link: bool = False
 
 
 @dataclass(frozen=True, slots=True)

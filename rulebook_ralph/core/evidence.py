@@ -246,6 +246,7 @@ class Iteration(Value, frozen=True, kw_only=True):
     red_on_base: tuple[str, ...] = ()
     tests_on_base: dict[str, int] = {}
     failing_on_base: dict[str, int] = {}
+    written_on_base: tuple[str, ...] = ()
     failure: str = ""
     repeats: int = 0
     restarted: bool = False

@@ -20,6 +20,8 @@ _BACKS_OFF: frozenset[ErrorKind] = _LIMITS | {"network"}
 _OF_THE_TASK: frozenset[ErrorKind] = frozenset({"crash", "cut-off", "unknown", "permission", "context-too-long"})
 NOT_COUNTED: frozenset[ErrorKind] = CANNOT_HEAL | _BACKS_OFF | _OF_THE_TASK | {"usage-limit"}
 """Failures that say nothing of the task. `max-turns` and `max-budget` are limits that somebody set for the work."""
+WORTH_ASKING_AGAIN: frozenset[ErrorKind] = NOT_COUNTED - {"permission", "context-too-long"}
+"""Failures of a model that another question to it would not have spared it."""
 
 MOST_LIMITS = 24
 MOST_BACK_OFFS = 8
@@ -83,12 +85,13 @@ class Response:
 @dataclass(frozen=True, slots=True)
 class Means:
     """What there is against failures: what a usage limit leads to, whether another agent can take over, and how long a
-    limit may be waited for (seconds).
+    limit may be waited for (seconds). `who` failed, for people.
     """
 
     on_limit: OnLimit = "wait"
     has_fallback: bool = False
     longest_wait: float = 24 * 3600.0
+    who: str = "the agent"
 
     @property
     def end(self) -> Remedy:
@@ -100,7 +103,7 @@ def respond(fault: AgentFault, troubles: Troubles, means: Means, *, now: datetim
     """The remedy for a failure that does not count. `troubles` include it; `now` has a time zone."""
     said = f"{fault.kind}: {fault.message}"
     if fault.kind in CANNOT_HEAL:
-        return Response(means.end, f"the agent cannot work ({fault.kind}): {fault.message}")
+        return Response(means.end, f"{means.who} cannot work ({fault.kind}): {fault.message}")
     if fault.kind == "usage-limit":
         return _limited(fault, troubles, means, now=now)
     if fault.kind in _BACKS_OFF:
@@ -109,12 +112,12 @@ def respond(fault: AgentFault, troubles: Troubles, means: Means, *, now: datetim
         return Response("retry", said)
     if troubles.given_up + 1 >= TASKS_BEFORE_THE_END:
         return Response(means.end, f"at {troubles.given_up + 1} tasks in a row, {said}")
-    return Response("give-up-task", f"the agent failed {troubles.at_task} times in a row at this task; {said}")
+    return Response("give-up-task", f"{means.who} failed {troubles.at_task} times in a row at this task; {said}")
 
 
 def _backing_off(said: str, troubles: Troubles, means: Means, *, limited: bool, now: datetime) -> Response:
     if troubles.back_offs >= MOST_BACK_OFFS:
-        reason = f"the agent failed {troubles.back_offs} times in a row, the last time with {said}"
+        reason = f"{means.who} failed {troubles.back_offs} times in a row, the last time with {said}"
         return Response(means.end, reason, limited=limited)
     seconds = _backed_off(troubles.back_offs, _FIRST_WAIT, _LONGEST_WAIT)
     return Response("wait", said, seconds, now + timedelta(seconds=seconds), limited)
@@ -127,7 +130,7 @@ def _limited(fault: AgentFault, troubles: Troubles, means: Means, *, now: dateti
     if until is None:  # not stated, or passed already as the clocks differ: ask again later and later
         until = now + timedelta(seconds=_backed_off(troubles.limits, _LIMIT_FIRST_WAIT, _LIMIT_LONGEST_WAIT))
     seconds = (until - now).total_seconds()
-    reason = f"the agent's usage limit is reached{when}: {fault.message}"
+    reason = f"{means.who}'s usage limit is reached{when}: {fault.message}"
     if troubles.limits >= MOST_LIMITS:
         return Response("stop", f"{troubles.limits} times in a row, {reason}", seconds, until, limited=True)
     if means.on_limit == "fallback" and means.has_fallback:

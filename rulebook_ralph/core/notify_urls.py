@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_ENTRIES = "RALPH_NOTIFY__URLS"
 _BETWEEN_PARTS = re.compile(r"[/:@?&=#,]+")
 _SHORTEST_TOKEN = 16
 
@@ -17,6 +18,12 @@ def variable_of(url: str) -> str:
 def resolved(urls: Iterable[str], environment: Mapping[str, str]) -> tuple[str, ...]:
     """The addresses, in the order of the entries; empty for one whose variable is not set."""
     return tuple(environment.get(name, "").strip() if (name := variable_of(url)) else url for url in urls)
+
+
+def without_addresses(environment: Mapping[str, str], urls: Iterable[str]) -> Mapping[str, str]:
+    """The environment for those who are to know none of the addresses: without the variables that hold them."""
+    names = {_ENTRIES, *map(variable_of, urls)} & environment.keys()
+    return {name: value for name, value in environment.items() if name not in names} if names else environment
 
 
 def secrets(addresses: Iterable[str]) -> Iterator[str]:

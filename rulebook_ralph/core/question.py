@@ -4,6 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rulebook_ralph.core.evidence import AgentFault
+from rulebook_ralph.core.review import GivenUp
+
+ANTHROPIC = "anthropic"
+"""The Anthropic API in place of an agent's id."""
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -18,7 +24,13 @@ class Question:
 
 
 class ModelError(Exception):
-    """The model could not be asked at all, which is nobody's doing: one line that says why."""
+    """The model could not be asked at all, which is nobody's doing: one line that says why. `fault` is what failed, in
+    the words for agents, where asking again or waiting could help.
+    """
+
+    def __init__(self, told: str = "", fault: AgentFault | None = None) -> None:
+        super().__init__(told)
+        self.fault = fault
 
 
 class ModelRefusedError(ModelError):
@@ -27,5 +39,18 @@ class ModelRefusedError(ModelError):
     """
 
 
+class GivenUpError(ModelError):
+    """The model was asked as often as it is worth; `stop_reason` is what the task (`blocked`) or the run ends for."""
+
+    def __init__(self, told: str, stop_reason: GivenUp) -> None:
+        super().__init__(told)
+        self.stop_reason = stop_reason
+
+
 Ask = Callable[[Question], str]
 """Asks a model and returns its answer as text. Raises ModelError, and ModelRefusedError."""
+
+
+def names_agent(executor: str) -> bool:
+    """Whether it is an agent that shall answer: not the API, nor whoever is there."""
+    return executor not in ("", ANTHROPIC)

@@ -8,7 +8,8 @@ from rulebook_ralph.core.criteria import ACCEPTANCE_CRITERIA, ROLE_PROMISE, Crit
 from rulebook_ralph.core.criteria_reading import read_criteria
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import Prd, Stage, Task
-from rulebook_ralph.core.settings import Config, Limits, Overrides, Role, StopCriteria
+from rulebook_ralph.core.review import Tier
+from rulebook_ralph.core.settings import Config, InsistentConfig, Limits, Overrides, Role, StopCriteria
 from rulebook_ralph.core.struct_reading import Tree, read_struct
 
 ROLE_MAX_ITERATIONS: dict[Stage, int] = {"coder": 15, "reviewer": 5, "tester": 10, "qa": 5}
@@ -47,7 +48,8 @@ def is_verified_by_itself(config: Config, task: Task) -> bool:
 
 def stages_of(config: Config, task: Task) -> tuple[Stage, ...]:
     """The stages a task goes through."""
-    return _overrides(task).stages or config.stages
+    own = () if _insists(config, "stages") else _overrides(task).stages
+    return own or config.stages
 
 
 def implements(config: Config, task: Task) -> bool:
@@ -57,18 +59,21 @@ def implements(config: Config, task: Task) -> bool:
 
 def stop_criteria_for(config: Config, task: Task) -> StopCriteria:
     """The project's stop criteria with what the task says of its own."""
-    own: Tree = read_struct(task.overrides, Overrides, (), []).get("stopCriteria", {})
+    said: Tree = read_struct(task.overrides, Overrides, (), []).get("stopCriteria", {})
+    own = {key: value for key, value in said.items() if not _insists(config, f"stopCriteria.{key}")}
     return msgspec.convert({**msgspec.to_builtins(config.stop_criteria), **own}, StopCriteria)
 
 
 def executor_for(config: Config, task: Task, stage: Stage) -> str:
-    """The id of the agent that works on a task's stage: the stage's own, else the task's, else the default one."""
-    return role_of(config, stage).executor or _overrides(task).executor or config.defaults.executor
+    """The id of the agent that works on a task's stage: the task's own, else the stage's, else the default one."""
+    insists = _insists(config, "defaults.executor", f"ralph.agents.{stage}.executor")
+    own = "" if insists else _overrides(task).executor
+    return own or role_of(config, stage).executor or config.defaults.executor
 
 
-def reviewer_of(task: Task) -> str:
+def reviewer_of(config: Config, task: Task, tier: Tier) -> str:
     """The id of the task's own reviewer; empty where the project's reviews it."""
-    return _overrides(task).reviewer
+    return "" if _insists(config, f"defaults.{tier}Reviewer") else _overrides(task).reviewer
 
 
 def rules_for(config: Config, task: Task) -> tuple[str, ...]:
@@ -82,15 +87,25 @@ def role_of(config: Config, stage: Stage) -> Role:
 
 
 def max_attempts(config: Config, task: Task, stage: Stage) -> int:
-    """How many attempts a stage has: its criteria's, the role's, the configured default, else the role table's; one
-    where the loop is switched off.
+    """How many attempts a stage has: its criteria's, the task's, the role's, the configured default, else the role
+    table's; one where the loop is switched off.
     """
     role = role_of(config, stage)
     if not (config.ralph.enabled and role.enabled):
         return 1
     own = criteria_for(config, task, stage).max_iterations
+    if not _insists(config, *_MAX_ITERATIONS, f"ralph.agents.{stage}.maxIterations"):
+        own = own or _overrides(task).max_iterations
     default = config.defaults.max_iterations or config.ralph.default_max_iterations
     return own or role.max_iterations or default or ROLE_MAX_ITERATIONS[stage]
+
+
+_MAX_ITERATIONS = ("defaults.maxIterations", "ralph.defaultMaxIterations")
+
+
+def _insists(config: Config, *keys: str) -> bool:
+    """Whether a variable or a flag says it, before which a task's own word does not hold."""
+    return isinstance(config, InsistentConfig) and not config.insisted.isdisjoint(keys)
 
 
 def _overrides(task: Task) -> Overrides:

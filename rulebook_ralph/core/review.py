@@ -20,6 +20,8 @@ IssueType = Literal[
     "other",
 ]
 ReviewDecision = Literal["SHIP", "REVISE", "UNDECIDED"]
+GivenUp = Literal["blocked", "error", "max-wall-time", "paused", "rate-limited"]
+"""For what a task (`blocked`) or a run ends whose reviewer cannot be asked."""
 
 SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low")
 
@@ -70,7 +72,8 @@ class IssueCounts(Value, frozen=True, kw_only=True):
 
 class Look(Value, frozen=True, kw_only=True):
     """One reviewer's look at the change. `questions` is how often it was asked: about what it had seen before it is not
-    asked again. `unasked`: it could not be asked at all, which is nobody's doing.
+    asked again. `unasked`: it could not be asked at all, which is nobody's doing; `stop_reason` is what that ends the
+    task or the run for, None where only a person waits for it.
     """
 
     tier: Tier
@@ -79,6 +82,7 @@ class Look(Value, frozen=True, kw_only=True):
     reason: str = ""
     questions: int = 0
     unasked: bool = False
+    stop_reason: GivenUp | None = None
     duration_ms: int = 0
 
 
@@ -100,6 +104,11 @@ class Review(Value, frozen=True, kw_only=True):
     def unasked(self) -> bool:
         """Whether a reviewer could not be asked."""
         return any(look.unasked for look in self.looks)
+
+    @property
+    def stop_reason(self) -> GivenUp | None:
+        """For what the task or the run ends, as a reviewer cannot be asked."""
+        return next((look.stop_reason for look in self.looks if look.stop_reason), None)
 
     def __str__(self) -> str:
         return f"{self.decision} ({self.reason or self.summary})"

@@ -7,15 +7,20 @@ from rulebook_ralph.core.model import Prd, Task
 from rulebook_ralph.core.review import Tier
 from rulebook_ralph.core.settings import Config, Judge, Reviewer
 
-API = "anthropic"
-"""The Anthropic API in place of an agent's id."""
+JUDGE = "judge"
+"""The id of the reviewer that is the judge, where none is configured."""
 
 _MODEL: dict[Tier, str] = {"quick": "sonnet", "deep": "opus", "final": "opus"}
 
 
+def tiers_of(*, last_stage: bool) -> tuple[Tier, ...]:
+    """Which reviews an attempt at a stage needs: the deep one only before the task completes."""
+    return ("quick", "deep") if last_stage else ("quick",)
+
+
 def reviewer_in_loop(config: Config, task: Task, tier: Tier) -> Reviewer | None:
     """Who reviews attempts at a task; None where that tier is off."""
-    name = requirements.reviewer_of(task) or _defaults(config).get(tier, "")
+    name = requirements.reviewer_of(config, task, tier) or _defaults(config).get(tier, "")
     return reviewer_named(config, name) if name else None
 
 
@@ -26,7 +31,7 @@ def reviewer_of_branch(config: Config, tier: Tier) -> Reviewer:
         if name:
             return reviewer_named(config, name)
     judge = config.judge
-    return Reviewer(id="judge", executor=judge.executor, model=judge.model, timeout=judge.timeout)
+    return Reviewer(id=JUDGE, executor=judge.executor, model=judge.model, timeout=judge.timeout)
 
 
 def reviewer_named(config: Config, name: str) -> Reviewer:
@@ -45,15 +50,20 @@ def model_of(config: Config, reviewer: Reviewer, tier: Tier) -> Judge:
     )
 
 
+def key_of(reviewer: Reviewer) -> str:
+    """Under which key of the configuration a reviewer's executor and model stand, or could."""
+    return "judge" if reviewer.id == JUDGE else f"tools.reviewers.{reviewer.id}"
+
+
 def in_use(config: Config, prd: Prd | None) -> Iterator[tuple[str, Tier, Reviewer]]:
     """The reviewers that a run may ask, each once for each tier, with the key that names it."""
     names: dict[tuple[str, Tier], str] = {}
     for tier, name in _defaults(config).items():
         names |= {(name, tier): f"defaults.{tier}Reviewer"} if name else {}
     for index, task in enumerate(prd.tasks if prd else ()):
-        own = requirements.reviewer_of(task) if task.status != "completed" else ""
-        for tier in _defaults(config) if own else ():
-            names.setdefault((own, tier), f"$.tasks[{index}].overrides.reviewer")
+        for tier in _defaults(config) if task.status != "completed" else ():
+            if own := requirements.reviewer_of(config, task, tier):
+                names.setdefault((own, tier), f"$.tasks[{index}].overrides.reviewer")
     for (name, tier), key in names.items():
         yield key, tier, reviewer_named(config, name)
 

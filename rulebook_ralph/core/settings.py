@@ -104,6 +104,11 @@ class Verification(Settings, frozen=True, kw_only=True):
     clean: bool = False
     steps: tuple[VerificationStep, ...] = ()
 
+    @property
+    def gates(self) -> tuple[VerificationStep, ...]:
+        """The steps, where they are switched on."""
+        return self.steps if self.enabled else ()
+
 
 class Workspace(Settings, frozen=True, kw_only=True):
     """What a checkout has that git does not hold. `setup` is a shell command; `copy` are globs, `link` paths, of the
@@ -243,6 +248,7 @@ class Overrides(Settings, frozen=True, kw_only=True):
 
     executor: str = ""
     reviewer: str = ""
+    max_iterations: PositiveInt | None = None
     rules: tuple[str, ...] = ()
     stages: tuple[Stage, ...] = ()
     stop_criteria: StopCriteria = StopCriteria()
@@ -304,3 +310,11 @@ class Config(Settings, frozen=True, kw_only=True):
     prices: dict[str, Price] = {}
     git: Git = Git()
     notify: Notify = Notify()
+
+
+class InsistentConfig(Config, frozen=True, kw_only=True):
+    """A configuration with the keys that a variable or a flag set (`defaults.executor`): what a task says of its own
+    goes before the files, but not before these.
+    """
+
+    insisted: frozenset[str] = frozenset()

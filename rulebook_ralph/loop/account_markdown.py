@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rulebook_ralph.core import amounts
 from rulebook_ralph.core.enumeration import counted
 from rulebook_ralph.core.evidence import CheckResult, Iteration
-from rulebook_ralph.core.markdown import block, code, inline
+from rulebook_ralph.core.markdown_escape import block, code, inline
 from rulebook_ralph.core.model import Task
 from rulebook_ralph.core.review import Review
 from rulebook_ralph.loop.account import Account, TaskAccount, snapshot

@@ -9,7 +9,7 @@ from rulebook_ralph.core.criteria import Criteria, External, MultiStage, Verific
 from rulebook_ralph.core.criteria_reading import part_verification
 from rulebook_ralph.core.model import Prd, Stage, Task
 from rulebook_ralph.core.settings import Config, VerificationStep
-from rulebook_ralph.loop import brief, leftovers
+from rulebook_ralph.loop import brief, leftovers, reviewing
 from rulebook_ralph.loop.codebase import Codebase
 from rulebook_ralph.loop.crew import Crew, Member
 from rulebook_ralph.loop.gatekeeper import Base, Gatekeeper
@@ -96,9 +96,13 @@ class Assigner:
                 attempt=this.attempt,
                 max_attempts=self.max_attempts(task, this.stage),
                 prompt_tokens=config.limits.prompt_tokens,
+                looked_for=reviewing.looked_for(config, task, last_stage=self._is_last(task, this.stage)),
                 codebase=self.codebase.facts(opening.tree),
             )
         )
+
+    def _is_last(self, task: Task, stage: Stage) -> bool:
+        return requirements.stages_of(self.project.config, task)[-1] == stage
 
     def _earlier(self, task: Task, stage: Stage) -> tuple[tuple[Stage, Criteria], ...]:
         """Of the last stage: the criteria of those before it that are more than a promise. They hold for what lands."""
@@ -138,7 +142,7 @@ class Assigner:
             task=task,
             stage=stage,
             attempt=this.attempt,
-            last_stage=requirements.stages_of(config, task)[-1] == stage,
+            last_stage=self._is_last(task, stage),
             implements=requirements.implements(config, task),
             criteria=criteria,
             earlier=self._earlier(task, stage),

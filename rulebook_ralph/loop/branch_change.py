@@ -1,12 +1,14 @@
 """What `ralph review` is about: a branch since it left the default one, with what is not committed yet."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rulebook_ralph.checks.change import Change
+from rulebook_ralph.checks.integrity.globs import Globs
+from rulebook_ralph.checks.reviewed_change import ReviewedChange
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.loop.verifying import standing_tree
 from rulebook_ralph.workspace.diff import read_diff, read_versions
 from rulebook_ralph.workspace.repository import Repository
+from rulebook_ralph.workspace.standing_tree import standing_tree
 
 _DEFAULT_BRANCHES = (
     "refs/remotes/origin/HEAD",
@@ -23,21 +25,24 @@ class BranchChange:
     """The change since the commit `base`. `uncommitted`: the tree has more than the commits."""
 
     base: str
-    change: Change
+    change: ReviewedChange
     uncommitted: bool
 
 
-def branch_change(repository: Repository, base: str = "") -> BranchChange:
-    """What the tree changes since `base`, by default since the default branch was left. Raises RalphError."""
+def branch_change(repository: Repository, base: str = "", *, allow: Sequence[str] = ()) -> BranchChange:
+    """What the tree changes since `base`, by default since the default branch was left; files that match `allow` may
+    hold secrets. Raises RalphError.
+    """
     since = _since(repository, base)
     opening, tree = standing_tree(repository, with_new_files=True)
     before = repository.tree_of(since)
     files = read_diff(repository, before, tree)
-    change = Change(
+    change = ReviewedChange(
         title="What the commit messages say",
         files=files,
         versions=lambda wanted: read_versions(repository, before, tree, wanted),
         commit_messages=_messages(repository, since),
+        may_hold_secrets=Globs(allow).match,
     )
     return BranchChange(since, change, uncommitted=bool(read_diff(repository, opening.tree, tree)))
 

@@ -17,10 +17,11 @@ from rulebook_ralph.core.model import LOOP_FIELDS, Prd, Stage, Task
 from rulebook_ralph.core.problem import Problem
 from rulebook_ralph.core.settings import StopCriteria, VerificationStep
 from rulebook_ralph.core.struct_reading import camel
+from rulebook_ralph.core.token_estimate import BYTES_PER_TOKEN, tokens
 from rulebook_ralph.loop import completion_summary, expectations
 from rulebook_ralph.loop.template_sandbox import BrokenTemplateError, rendered
 from rulebook_ralph.loop.templates import SUFFIX, VARIABLES, Templates
-from rulebook_ralph.loop.token_budget import BYTES_PER_TOKEN, Rest, cut, few, tokens
+from rulebook_ralph.loop.token_budget import Rest, cut, few
 from rulebook_ralph.state import progress
 
 STATUSES_HEADING = "# Statuses now"
@@ -78,6 +79,8 @@ class Situation:
     attempt: int
     max_attempts: int
     prompt_tokens: int
+    looked_for: Sequence[str] = ()
+    """What reviewers look for; empty where nobody reviews the work."""
     codebase: Sequence[str] = ()
     """Facts of the code base, one line each; those of the last base, so that they change seldom."""
 
@@ -117,7 +120,7 @@ def variables(situation: Situation, budget: int) -> dict[str, object]:
         "title": rest.text(" ".join(task.title.split()), 0.03),
         "steps": rest.items([*map(expectations.gate, now.steps), *expectations.required(now.stop_criteria)], 0.05),
         "success": rest.text(now.criteria.description, 0.04),
-        "checks": rest.items(expectations.told(now.criteria, task), 0.05),
+        "checks": rest.items([*expectations.told(now.criteria, task), *expectations.reviewed(now.looked_for)], 0.05),
         "feedback": rest.text(now.feedback, 0.08),
         "criteria": rest.text("\n".join(f"- {criterion}" for criterion in task.acceptance_criteria), 0.15),
         "description": rest.text(task.description, 0.15),

@@ -15,7 +15,6 @@ from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace.git import GitError
 
 if TYPE_CHECKING:
-    from rulebook_ralph.core.evidence import ParsedIteration
     from rulebook_ralph.core.model import Task
     from rulebook_ralph.loop.iteration import Assignment, Tools
 
@@ -31,7 +30,6 @@ class Candidate:
         assignment: Assignment,
         tools: Tools,
         tree: str,
-        parsed: ParsedIteration,
         *,
         put_back: Callable[[], object],
     ) -> None:
@@ -39,9 +37,10 @@ class Candidate:
         self.made: str | None = None
         self.objection: Callable[[], str | None] = lambda: None
         """Why the tree that stands now may not be committed, gates aside."""
+        self.words: Callable[[], str] = lambda: ""
+        """What the commit says of the work."""
         self._assignment = assignment
         self._tools = tools
-        self._parsed = parsed
         self._put_back = put_back
         self._gates: Gates | None = None
         self._ticked: Ticked | None = None
@@ -67,7 +66,7 @@ class Candidate:
 
     def commit(self) -> str | None:
         """Make the commit object after the repository's own hooks; returns why that is refused, or None."""
-        message = commit_message(self._assignment.task, self._assignment, self._parsed)
+        message = commit_message(self._assignment.task, self._assignment, self.words())
         if (refused := self._pass_hooks(message)) is not None:
             return refused
         changes = self._tools.workspace.changes(self._assignment.opening.tree, self.tree)
@@ -82,8 +81,11 @@ class Candidate:
                 message,
                 sign=self._tools.sign,
             )
-        except GitError as error:
-            return f"the commit could not be made: {error.stderr or error}"
+        except commits.SigningError as error:
+            return f"the commit could not be signed: {error.stderr or error}"
+        except GitError:  # no fault of the attempt's, whose tree has no box ticked
+            self.untick()
+            raise
         return None
 
     def _tell(self, text: str) -> None:
@@ -144,12 +146,12 @@ def subject(task: Task) -> str:
     return title if len(title) <= _SUBJECT_LENGTH else title[: _SUBJECT_LENGTH - 1].rstrip() + "…"
 
 
-def commit_message(task: Task, assignment: Assignment, parsed: ParsedIteration) -> str:
-    """The task's subject, the agent's summary, and the trailers by which the commit is recognised."""
+def commit_message(task: Task, assignment: Assignment, words: str) -> str:
+    """The task's subject, what is said of the work, and the trailers by which the commit is recognised."""
     trailers = (
         f"Ralph-Task: {task.id}\n"
         f"Ralph-Iteration: {assignment.number}\n"
         f"Ralph-Attempt: {assignment.attempt}\n"
         f"Ralph-Agent: {assignment.environment.get('RALPH_AGENT', 'unknown')}\n"
     )
-    return "\n\n".join(part for part in (subject(task), " ".join(printable(parsed.summary).split()), trailers) if part)
+    return "\n\n".join(part for part in (subject(task), " ".join(printable(words).split()), trailers) if part)

@@ -3,13 +3,16 @@
 What git does not hold, an agent can write without that it shows in its change; there it decides nothing.
 """
 
+import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from threading import Event
 
 from rulebook_ralph.checks.gates import run_step
+from rulebook_ralph.checks.integrity.earlier_tests import code_of_tests
 from rulebook_ralph.checks.shell import Surroundings
 from rulebook_ralph.core import events
 from rulebook_ralph.core.configured_commands import SETUP
@@ -72,7 +75,10 @@ class Checkout:
     clean: Callable[[str], str]
     cancelled: Event
     report: Callable[[events.Event], None]
+    written_on_base: frozenset[str] = frozenset()
+    """Tests that gates write to anyway, as generators do and `chmod -R`. They may write to those and to later ones."""
     _tree: str = ""
+    _first_base: str = ""
     _moved: bool = False
     _isolated: Isolated | None = None
     _given: isolated_given.Given | None = None
@@ -93,7 +99,13 @@ class Checkout:
         return tuple(path for path in paths if path.is_file() and path.stat().st_size <= _LARGEST_GUARDED)
 
     def stand(self, tree: str, base: str) -> Standing:
-        """Have exactly the tree stand there, HEAD at the commit `base`. Raises UnusableError, Cancelled, RalphError."""
+        """Have exactly the tree stand there, HEAD at the commit `base`. Raises UnusableError, Cancelled, RalphError.
+
+        Where the same tree stood for a command before, this one must not have changed the tests that it ran.
+        """
+        self._first_base = self._first_base or base
+        if tree == self._tree:
+            self._require_own_tests()
         self._tree, self._moved = tree, False
         try:
             return self._hold(tree, base)
@@ -132,16 +144,48 @@ class Checkout:
                 raise UnusableError(_unusable(f"a gate has destroyed the clean checkout: {_words(error)}")) from error
             if self._moved and made == tree:
                 raise UnusableError(_unusable("one gate changed files, and another one changed them back"))
+            if made == tree:
+                self._require_own_tests()
         now = workspace.recapture(opening, tree)
         if now != made:
             workspace.restore(replace(opening, commit=made, tree=made), now)
         return made
+
+    def forget_command(self) -> None:
+        """What commands did to the base, which stands there, is nothing against those to come: it is their way."""
+        with suppress(*_FAULTS):
+            self.written_on_base |= frozenset(self._written())
+        self._tree = ""
 
     def close(self) -> None:
         """Remove it."""
         if self._isolated is not None:
             self._isolated.remove()
         self._isolated = self._dependencies = None
+
+    def _require_own_tests(self) -> None:
+        """Raises UnusableError where the code that was run wrote to tests, even if it put them back in the end."""
+        try:
+            touched = self._unusually_written()
+        except _FAULTS as error:
+            self.close()
+            self._tree = ""
+            raise UnusableError(_unusable(f"a command has destroyed the clean checkout: {_words(error)}")) from error
+        if touched:
+            self._tree = ""
+            raise UnusableError(_unusable(f"tests were changed while they were run: {some(touched)}"))
+
+    def _unusually_written(self) -> list[str]:
+        """Tests of the first base that were written to, which gates do not write to there."""
+        written = [path for path in self._written() if path not in self.written_on_base]
+        if not written or not self.written_on_base:
+            return written
+        listing = self.project.repository.git.raw("ls-tree", "-r", "--name-only", "-z", "--full-tree", self._first_base)
+        there = set(map(os.fsdecode, listing.split(b"\0")))
+        return [path for path in written if path in there]
+
+    def _written(self) -> list[str]:
+        return code_of_tests(sorted(self._isolated.touched())) if self._isolated else []
 
     def _hold(self, tree: str, base: str) -> Standing:
         if self._isolated is None:
@@ -151,7 +195,7 @@ class Checkout:
         standing = self._standing
         if standing is None or standing.root != held.root:
             given, root = (self._given.links if self._given else ()), self.project.root
-            environment = environment_in(held.root, self.project.environment, instead_of=root, given=given)
+            environment = environment_in(held.root, self.project.environment_given, instead_of=root, given=given)
             standing = self._standing = Standing(held.root, environment)
         if self.project.config.workspace.setup.strip():
             self._set_up(held, standing, base)

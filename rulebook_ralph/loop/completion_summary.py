@@ -7,6 +7,8 @@ one that is not there, is left out. Pure, but for the functions that are handed 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from rulebook_ralph.checks.integrity.extraction import cases
 from rulebook_ralph.checks.integrity.languages import language_of
 from rulebook_ralph.checks.integrity.suites import is_test_file
@@ -14,8 +16,9 @@ from rulebook_ralph.core.diff import FileDiff, Versions
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import CheckResult, ParsedIteration
 from rulebook_ralph.core.model import CompletionSummary, Task
+from rulebook_ralph.core.token_estimate import tokens
 from rulebook_ralph.loop.exported_names import exported_names, is_read
-from rulebook_ralph.loop.token_budget import cut, tokens
+from rulebook_ralph.loop.token_budget import cut
 
 MOST = 200
 """Entries of each list."""
@@ -44,16 +47,22 @@ def summarise(
     doubtful = sorted({name for text in claims for name in _named_files(text)} - changed)[:_MOST_READ]
     versions = read([*looked_into, *(FileDiff(kind="M", path=name, old_path=name) for name in doubtful)])
     there = frozenset(name for name in doubtful if name in versions and versions[name].after is not None)
-    passed = [f"{check.step}: {check.command}" for check in checks if check.passed and check.command]
     told = [step for step in map(_one_line, parsed.verification_steps) if not _names_missing(step, changed, there)]
-    return CompletionSummary(
+    facts = CompletionSummary(
         summary=_believed(parsed.summary, changed, there),
         files_created=_first(file.path for file in diff if file.kind in ("A", "R")),
         files_modified=_first(file.path for file in diff if file.kind == "M"),
         exports_added=_first(_added_exports(looked_into, versions)),
         tests_added=_first(_added_tests(looked_into, versions)),
-        verification_steps=_first([*passed, *told]),
+        verification_steps=_first(told),
     )
+    return proven(facts, checks)
+
+
+def proven(summary: CompletionSummary, checks: Iterable[CheckResult]) -> CompletionSummary:
+    """The summary with the commands that passed before its other steps of verification."""
+    passed = [f"{check.step}: {check.command}" for check in checks if check.passed and check.command]
+    return replace(summary, verification_steps=_first([*passed, *summary.verification_steps]))
 
 
 def told(task: Task, limit: int) -> str:

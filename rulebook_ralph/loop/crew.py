@@ -16,7 +16,7 @@ from rulebook_ralph.agents.permission_advice import allowing
 from rulebook_ralph.agents.prices import priced_spend, with_cost
 from rulebook_ralph.agents.takeover import taken_over
 from rulebook_ralph.core.evidence import AgentResult
-from rulebook_ralph.core.notify_urls import resolved, secrets
+from rulebook_ralph.core.notify_urls import resolved, secrets, without_addresses
 from rulebook_ralph.core.question import Ask
 from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.core.settings import Config, Judge
@@ -33,11 +33,12 @@ class Member:
 
 
 class Crew:
-    """Every agent that the configuration names. `environment` is the one that all of them get."""
+    """Every agent that the configuration names. All of them get `environment`, but for where notifications go."""
 
     def __init__(self, config: Config, environment: Mapping[str, str]) -> None:
         self._config = config
         self._environment = environment
+        self._given = without_addresses(environment, config.notify.urls)
         self._members: dict[str, Member] = {}
         self._substitutes: dict[str, tuple[str, datetime | None]] = {}
 
@@ -54,9 +55,13 @@ class Crew:
         """The agent of that id. Raises RalphError (INVALID) for one that cannot be made."""
         if executor not in self._members:
             settings = settings_of(self._config, executor)
-            environment = {**self._environment, **settings.env}
+            environment = {**self._given, **settings.env}
             self._members[executor] = Member(registry.create(settings, environment), environment)
         return self._members[executor]
+
+    def name_of(self, executor: str) -> str:
+        """How the agent of that id is called in output."""
+        return next((each.name for each in self._config.tools.executors if each.id == executor), "") or executor
 
     def acting(self, executor: str, now: datetime) -> str:
         """The executor that works in place of this one now; itself, unless a fallback has taken over."""
@@ -123,20 +128,26 @@ class Crew:
         return self.priced(taken_over(settings, output_file, started=started, now=now), executor)
 
     def judging_model(
-        self, cancelled: Event, *, spend: Spend = nobody_pays, judge: Judge | None = None
+        self,
+        cancelled: Event,
+        *,
+        spend: Spend = nobody_pays,
+        judge: Judge | None = None,
+        named_by: str = "judge",
     ) -> JudgingModel:
         """The model that judges semantic criteria, or another that looks at work in the same way; or why there is none.
-        `spend` is told what each question took.
+        `spend` is told what each question took; `named_by` is the key of the configuration where `judge` stands.
         """
         return judge_from(
             judge or self._config.judge,
             settings_of=lambda executor: settings_of(self._config, executor),
             default_executor=self._config.defaults.executor,
             make_agent=registry.create,
-            environment=self._environment,
+            environment=self._given,
             scratch=None,
             cancelled=cancelled,
             spend=priced_spend(spend, self._config.prices),
+            named_by=named_by,
         )
 
     def summarizing_model(self, cancelled: Event, *, spend: Spend) -> Ask | None:

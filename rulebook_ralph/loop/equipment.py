@@ -51,7 +51,7 @@ class Equipment:
 
     def hooks(self, cancelled: Event, put_back: Callable[[], None]) -> tuple[CompletionHook, ...]:
         """Ralph's own rules and the user's."""
-        tools = HookTools(self.project.root, self.project.environment, self.redactor.clean, cancelled, put_back)
+        tools = HookTools(self.project.root, self.project.environment_given, self.redactor.clean, cancelled, put_back)
         return (*built_in_hooks(), *user_hooks(self.config.hooks, self.plugins, tools))
 
 

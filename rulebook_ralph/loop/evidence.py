@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from rulebook_ralph.checks.integrity.earlier_tests import EarlierTests
+from rulebook_ralph.checks.integrity.links_out import LinksOut
 from rulebook_ralph.core.criteria import Criteria
 from rulebook_ralph.core.diff import FileDiff, Versions
 from rulebook_ralph.core.evidence import AgentResult, CheckResult, ParsedIteration, Verdict, Verified
@@ -62,6 +64,16 @@ class Evidence:
     """Whether a text holds a secret of this environment, which no task can ask for."""
     moved: Callable[[], bool] = lambda: False
     """Whether gates changed the tree since the agent left it."""
+    links_out: LinksOut = lambda _: {}
+    """Those of the links of the judged tree that lead to nothing it holds, and where to."""
+    files: Callable[[], Sequence[str]] = tuple
+    """The paths of all files at the base."""
+    own_folders: Callable[[], Sequence[str]] = tuple
+    """Absolute paths of folders of this machine in which the work is done and judged."""
+    run_gates_with: Callable[[EarlierTests], tuple[CheckResult, ...] | None] = lambda _: None
+    """What the gates say of the tree with those tests as the base has them; None where no clean checkout is made."""
+    run_criteria_with: Callable[[EarlierTests], tuple[CheckResult, ...] | None] = lambda _: None
+    """What the commands of criteria say of it that were red on the base by those tests; None likewise."""
     review: Callable[[Tier], Review | None] = lambda _: None
     """What the reviewer of that tier says of the tree that is judged; None where that tier is off."""
     judging: tuple[VerificationStep, ...] = ()

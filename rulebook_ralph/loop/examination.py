@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rulebook_ralph.checks.change import Change as Reviewable
+from rulebook_ralph.checks.reviewed_change import ReviewedChange
 from rulebook_ralph.checks.subject import Subject
 from rulebook_ralph.core.criteria import Criteria
 from rulebook_ralph.core.diff import FileDiff, Versions
@@ -14,13 +14,15 @@ from rulebook_ralph.core.evidence import AgentResult, CheckResult, ParsedIterati
 from rulebook_ralph.core.model import CompletionSummary, Stage
 from rulebook_ralph.core.review import Review, Tier, together
 from rulebook_ralph.loop.checkout import UnusableError
-from rulebook_ralph.loop.completion_summary import summarise
+from rulebook_ralph.loop.completion_summary import proven, summarise
+from rulebook_ralph.loop.earlier_runs import EarlierRuns
 from rulebook_ralph.loop.evidence import Evidence
+from rulebook_ralph.loop.own_folders import own_folders
 from rulebook_ralph.loop.rules.integrity import Integrity
 from rulebook_ralph.loop.rules.promise import promise_given
 from rulebook_ralph.loop.rules.review import Reviewed
 from rulebook_ralph.loop.rules.test_counts import TestCounts
-from rulebook_ralph.workspace.diff import folders_among, read_diff, read_versions
+from rulebook_ralph.workspace.diff import folders_among, links_out, read_diff, read_versions
 from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.snapshot import Change
 
@@ -53,10 +55,13 @@ class Examination:
         self._diff: tuple[str, tuple[FileDiff, ...]] = ("", ())
         self._verified: tuple[str, Verified] = ("", Verified(passed=False))
         self._reviews: dict[Tier, tuple[str, Review | None]] = {}
+        self._summary: tuple[str, CompletionSummary | None] = ("", None)
+        self._reworded: ParsedIteration | None = None
 
     def evidence(self, changes: tuple[Change, ...], *, told: Callable[[], tuple[str, ...]]) -> Evidence:
         """Everything that the pipeline judges by."""
         assignment, clean = self._assignment, self._tools.redactor.clean
+        earlier = EarlierRuns(assignment, self._tools, self.put_back)
         self._evidence = Evidence(
             task=assignment.task,
             stage=assignment.stage,
@@ -84,8 +89,13 @@ class Examination:
             diff=self.diff,
             versions=self.versions,
             folders=self.folders,
+            links_out=lambda paths: links_out(self._tools.workspace.repository, self._candidate.tree, paths),
+            files=lambda: self._paths("-r", self._assignment.opening.tree),
+            own_folders=self._own_folders,
             run_gates=self._candidate.gates,
             run_criteria=self.verify,
+            run_gates_with=lambda tests: earlier.gates(self._candidate.tree, tests),
+            run_criteria_with=lambda tests: earlier.criteria(self._candidate.tree, tests),
             review=self.review,
             try_commit=self._candidate.commit,
             moved=lambda: self._candidate.tree != self._left,
@@ -108,6 +118,13 @@ class Examination:
         """Those of the paths that were folders at the base."""
         return folders_among(self._tools.workspace.repository, self._assignment.opening.tree, paths)
 
+    def _own_folders(self) -> tuple[str, ...]:
+        return own_folders(self._tools.workspace.repository, self._paths(self._candidate.tree))
+
+    def _paths(self, *listed: str) -> list[str]:
+        listing = self._tools.workspace.repository.git.text("ls-tree", "--name-only", "-z", "--full-tree", *listed)
+        return [path for path in listing.split("\0") if path]
+
     def verify(self) -> Verified:
         """What the stage's criteria say of the tree. Raises Cancelled."""
         from rulebook_ralph.checks.verification import together, verify  # noqa: PLC0415 - not every attempt comes so far
@@ -128,14 +145,16 @@ class Examination:
         """What the reviewer of that tier says of the tree; None where that tier is off. Raises Cancelled."""
         tree, task = self._candidate.tree, self._assignment.task
         if tier not in self._reviews or self._reviews[tier][0] != tree:
-            change = Reviewable(
+            change = ReviewedChange(
                 title=task.title,
                 files=self.diff(),
                 versions=self.versions,
                 description=task.description,
                 acceptance_criteria=task.acceptance_criteria,
             )
-            self._reviews[tier] = (tree, self._tools.review(task, tier, change))
+            self._reviews[tier] = (tree, reviewed := self._tools.review(task, tier, change))
+            if reviewed is not None and any(look.questions for look in reviewed.looks):
+                self.put_back()  # an agent that reviews has tools of its own
         return self._reviews[tier][1]
 
     @property
@@ -156,21 +175,42 @@ class Examination:
         if self._evidence is None or not rule.should_run(self._evidence):
             return None
         verdict = rule.run(self._evidence)
-        return verdict.reason if verdict.action == "continue" else None
+        return verdict.reason if verdict.action != "skip" else None
 
     def summary(self, checks: Sequence[CheckResult]) -> CompletionSummary | None:
         """What the work brings about, once it is judged to be complete; None where git cannot tell."""
-        try:
-            return summarise(self._worded(), self.diff(), checks, self.versions)
-        except GitError:
-            return None
+        found = self._summarised()
+        return None if found is None else proven(found, checks)
+
+    def words(self) -> str:
+        """What the commit says of the work: what the task keeps, less what git denies."""
+        if self._keeps_words:
+            return self._assignment.task.summary
+        found = self._summarised()
+        return "" if found is None else found.summary
+
+    def _summarised(self) -> CompletionSummary | None:
+        tree = self._candidate.tree
+        if self._summary[0] != tree:
+            try:
+                self._summary = (tree, summarise(self._worded(), self.diff(), (), self.versions))
+            except GitError:
+                self._summary = (tree, None)
+        return self._summary[1]
+
+    @property
+    def _keeps_words(self) -> bool:
+        """Whether those of an earlier stage are what the task keeps."""
+        return self._assignment.stage != "coder" and bool(self._assignment.task.summary)
 
     def _worded(self) -> ParsedIteration:
-        """The claims; with the summary of a model, if one is configured, where the words are what the task keeps."""
-        task, stage = self._assignment.task, self._assignment.stage
-        if stage != "coder" and task.summary:
-            return self._parsed
-        return self._tools.summarizer.reworded(self._parsed, task, self._result.final_text, self.diff())
+        """The claims; with the summary of a model, which is asked once, if one is configured and its words are kept."""
+        if self._reworded is None:
+            summarizer, task, said = self._tools.summarizer, self._assignment.task, self._result.final_text
+            self._reworded = (
+                self._parsed if self._keeps_words else summarizer.reworded(self._parsed, task, said, self.diff())
+            )
+        return self._reworded
 
     def put_back(self) -> None:
         """Undo what a check or a hook changed: git's own files, the state folder, and the tree."""
@@ -183,7 +223,7 @@ class Examination:
 
     def _subject(self, criteria: Criteria) -> Subject:
         assignment, tools = self._assignment, self._tools
-        runs_commands = criteria.method in ("external", "multi_stage")
+        runs_commands = criteria.may_run_commands
         standing = tools.stand(self._candidate.tree) if runs_commands else None
 
         def put_back() -> None:

@@ -1,6 +1,6 @@
 """How a stage's verification is told to the agent, one line for each thing that must hold."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rulebook_ralph.core.criteria import (
     Criteria,
@@ -49,6 +49,13 @@ def required(stop: StopCriteria) -> list[str]:
 def told(criteria: Criteria, task: Task) -> list[str]:
     """What the stage's criteria verify."""
     return list(_lines(criteria.verification, task))
+
+
+def reviewed(looked_for: Sequence[str]) -> list[str]:
+    """That somebody reviews the work, and for what; nothing where nobody does."""
+    names = list(dict.fromkeys(" ".join(each.replace("_", " ").split()) for each in looked_for))
+    told = f"Last, a reviewer sees the task and the diff, looks for {some(names, 20)}, and must find nothing to mend."
+    return [told] if names else []
 
 
 def _lines(verification: Verification, task: Task) -> Iterator[str]:

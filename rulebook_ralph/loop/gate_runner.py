@@ -39,8 +39,7 @@ class GateRunner:
     @property
     def steps(self) -> tuple[VerificationStep, ...]:
         """The gates that are switched on."""
-        verification = self.project.config.verification
-        return verification.steps if verification.enabled else ()
+        return self.project.config.verification.gates
 
     def run(
         self,
@@ -89,6 +88,9 @@ class GateRunner:
         except UnusableError as error:
             self.report(events.GateEnded(error.result, on_base))
             return (error.result,)
+        finally:
+            if (on_base or to_the_end) and self.checkout is not None:
+                self.checkout.forget_command()
 
     def green_in_the_tree(self, results: Sequence[CheckResult]) -> list[str]:
         """Of gates that are red in the checkout, those that pass in the user's tree, where they are run once.
@@ -98,13 +100,13 @@ class GateRunner:
         if self.checkout is None:
             return []
         red = {result.step for result in results if result.failed}
-        around = Surroundings(self.project.root, self.project.environment, self.clean, self.cancelled)
+        around = Surroundings(self.project.root, self.project.environment_given, self.clean, self.cancelled)
         return [step.name for step in self.steps if step.name in red and gates.run_step(step, around).passed]
 
     def stand(self, opening: Opening, tree: str) -> Standing:
         """Have the tree stand where commands are to judge it. Raises UnusableError, Cancelled, RalphError."""
         if self.checkout is None:
-            return Standing(self.project.root, self.project.environment)
+            return Standing(self.project.root, self.project.environment_given)
         return self.checkout.stand(tree, opening.commit)
 
     def close(self) -> None:

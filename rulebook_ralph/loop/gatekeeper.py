@@ -13,6 +13,7 @@ from rulebook_ralph.core import events
 from rulebook_ralph.core.configured_commands import SETUP
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import CheckResult
+from rulebook_ralph.core.notify_urls import without_addresses
 from rulebook_ralph.core.settings import VerificationStep
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop.checkout import PLACE, Standing, UnusableError
@@ -35,6 +36,8 @@ class Base:
     red: frozenset[str] = frozenset()
     tests: Mapping[str, int] = field(default_factory=dict)
     failing: Mapping[str, int] = field(default_factory=dict)
+    written: frozenset[str] = frozenset()
+    """Tests that they wrote to, in a clean checkout."""
 
     def after(self, results: Sequence[CheckResult]) -> "Base":
         """The base of the next task: what the gates counted on this one's commit."""
@@ -123,7 +126,14 @@ class Gatekeeper:
         elif red:
             self._warn(f"red on the base, not held against a task until it was green once: {names}")
         excused = frozenset(result.step for result in red) - {SETUP, PLACE}
-        return Base(excused, tests_of(results), failing_of(results))
+        checkout = self.runner.checkout
+        written = checkout.written_on_base if checkout is not None else frozenset[str]()
+        return Base(excused, tests_of(results), failing_of(results), written)
+
+    def remember(self, base: Base) -> None:
+        """Take over what an earlier run found out about the base."""
+        if self.runner.checkout is not None:
+            self.runner.checkout.written_on_base |= base.written
 
     def _run_commit_hooks(self, message: str) -> str | None:
         repository = self.project.repository
@@ -133,7 +143,7 @@ class Gatekeeper:
             hooks=self.hooks_folder,
             index=self.workspace.index,
             scratch=repository.private,
-            environment=repository.git.environment,
+            environment=without_addresses(repository.git.environment, self.project.config.notify.urls),
             clean=self.runner.clean,
             cancelled=self.runner.cancelled,
         )

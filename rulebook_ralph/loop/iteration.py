@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from rulebook_ralph.agents.agent import Agent, AgentLimits
 from rulebook_ralph.agents.agent import Assignment as AgentAssignment
-from rulebook_ralph.checks.change import Change
+from rulebook_ralph.checks.reviewed_change import ReviewedChange
 from rulebook_ralph.checks.shell import Cancelled, ResultCache
 from rulebook_ralph.checks.subject import Ask
 from rulebook_ralph.core import events, parser
@@ -33,8 +33,7 @@ from rulebook_ralph.loop.pipeline import CompletionHook, judge
 from rulebook_ralph.loop.summarizer import Summarizer
 from rulebook_ralph.workspace import commits, guard
 from rulebook_ralph.workspace.activity import newest_change
-from rulebook_ralph.workspace.snapshot import Change as ChangedPath
-from rulebook_ralph.workspace.snapshot import Opening, Workspace
+from rulebook_ralph.workspace.snapshot import Change, Opening, Workspace
 
 INTERRUPTED = Verdict(action="stop", reason="interrupted", stop_reason="interrupted", counts=False)
 Report = Callable[[events.Event], None]
@@ -87,7 +86,7 @@ class Tools:
     results: ResultCache
     ask: Ask | None
     no_model: str
-    review: Callable[[Task, Tier, Change], Review | None]
+    review: Callable[[Task, Tier, ReviewedChange], Review | None]
     summarizer: Summarizer
     run_commit_hooks: Callable[[str], str | None] | None
     guarded: guard.Guard
@@ -107,7 +106,7 @@ class Outcome:
 
     result: AgentResult
     parsed: ParsedIteration
-    changes: tuple[ChangedPath, ...]
+    changes: tuple[Change, ...]
     tree: str
     snapshot: str
     verdict: Verdict
@@ -129,11 +128,11 @@ def attempt(assignment: Assignment, tools: Tools) -> Outcome:
     tree = workspace.capture(assignment.opening)
     changes = workspace.changes(assignment.opening.tree, tree)
     parsed = parser.parse(result)
-    candidate = Candidate(assignment, tools, tree, parsed, put_back=lambda: told.put_back("A gate or commit hook"))
+    candidate = Candidate(assignment, tools, tree, put_back=lambda: told.put_back("A gate or commit hook"))
     examination = Examination(
         assignment, tools, candidate, result, parsed, put_back=lambda: told.put_back("A check or completion hook")
     )
-    candidate.objection = examination.objection
+    candidate.objection, candidate.words = examination.objection, examination.words
     evidence = examination.evidence(changes, told=lambda: tuple(told.facts))
     with ThreadPoolExecutor(1) as saver:  # the snapshot is written while the gates run
         saved = saver.submit(_save, assignment, tools, tree, tips)

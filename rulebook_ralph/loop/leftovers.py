@@ -14,6 +14,7 @@ from rulebook_ralph.loop.project import Project
 from rulebook_ralph.state import disk
 from rulebook_ralph.state.store import StateFolder
 from rulebook_ralph.workspace import guard, isolated_place
+from rulebook_ralph.workspace.raw_files import UNFINISHED
 from rulebook_ralph.workspace.snapshot import Opening
 
 _PREFIX = "opening-"
@@ -173,8 +174,8 @@ def remove_locks(project: Project, branch: str, *, after_death: bool) -> None:
     own, shared = repository.git_folder, repository.common_folder
     locks = [*repository.private.glob("*.lock"), own / "index.ralph"]
     for folder in (own, shared, shared / "info", shared / "hooks"):
-        locks += folder.glob(f"*{guard.UNFINISHED}")
-    locks += (shared / "refs").rglob(f"*{guard.UNFINISHED}")
+        locks += folder.glob(f"*{UNFINISHED}")
+    locks += (shared / "refs").rglob(f"*{UNFINISHED}")
     if after_death:
         locks += [own / "index.lock", own / "HEAD.lock", shared / "packed-refs.lock"]
         locks.append(shared / f"refs/heads/{branch}.lock")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from threading import Event
 
 from rulebook_ralph.agents.agent import Agent
+from rulebook_ralph.checks.reviewed_change import ReviewedChange
 from rulebook_ralph.checks.shell import ResultCache
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.core import events, policy, requirements, selection, settling
@@ -16,7 +17,9 @@ from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.faults import Response
 from rulebook_ralph.core.model import Prd, Task
+from rulebook_ralph.core.question import Ask
 from rulebook_ralph.core.redaction import Redactor
+from rulebook_ralph.core.review import Review, Tier
 from rulebook_ralph.core.settings import Config, VerificationStep
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.loop import leftovers, record, summary
@@ -184,7 +187,7 @@ class Manager:
             events.RunPlanned(
                 project=prd.project,
                 branch=self._settler.branch,
-                agent=self._gear.crew.member(default).agent.name,
+                agent=self._gear.crew.name_of(default),
                 open_tasks=len(selection.plan(prd, only=self._options.only, reopen=self._reopen)),
                 total_tasks=len(prd.tasks),
                 completed_tasks=completed,
@@ -199,7 +202,9 @@ class Manager:
         if not self._gear.gatekeeper.steps or self._pickable() is None:
             return Base()
         if self._landing.kept is not None:
-            return self._settler.base_of_last()
+            base = self._settler.base_of_last()
+            self._gear.gatekeeper.remember(base)
+            return base
         self._opening = self._workspace.open()
         if untracked := sorted(self._opening.untracked):
             self._notice("info", f"untracked, so an agent's changes to it do not count: {some(untracked)}")
@@ -422,7 +427,7 @@ class Manager:
             results=results,
             ask=gear.model.ask,
             no_model=gear.model.missing,
-            review=gear.reviewing.in_loop,
+            review=self._review,
             summarizer=gear.summarizer,
             run_commit_hooks=gear.gatekeeper.commit_hooks(),
             guarded=opened.guarded,
@@ -433,6 +438,12 @@ class Manager:
             cancelled=self._cancelled,
             report=self._report,
         )
+
+    def _review(self, task: Task, tier: Tier, change: ReviewedChange) -> Review | None:
+        def patiently(ask: Ask, reviewer: str) -> Ask:
+            return self._patience.patiently(ask, reviewer, task, seconds_left=self._run_time_left)
+
+        return self._gear.reviewing.in_loop(task, tier, change, patiently=patiently)
 
     def _opened_event(self, this: Pass) -> events.IterationOpened:
         prd = self._settler.prd
@@ -447,7 +458,7 @@ class Manager:
             max_attempts=self._gear.assigner.max_attempts(this.task, this.stage),
             completed_tasks=sum(other.status == "completed" for other in prd.tasks),
             total_tasks=len(prd.tasks),
-            agent=this.member.agent.name,
+            agent=self._gear.crew.name_of(this.member.agent.name),
         )
 
     def _notice(self, level: str, text: str) -> None:

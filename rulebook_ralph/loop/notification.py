@@ -14,14 +14,14 @@ from typing import Self
 
 from rulebook_ralph.core import events
 from rulebook_ralph.core.enumeration import some
-from rulebook_ralph.core.markdown import code
+from rulebook_ralph.core.markdown_escape import code
 from rulebook_ralph.core.notify_urls import named, resolved, variable_of
 from rulebook_ralph.core.settings import Notify
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.loop import account, account_markdown
+from rulebook_ralph.loop.diagnosis.diagnosis import Diagnosis, warning
 from rulebook_ralph.state.store import StateFolder
 
-NO_PACKAGE = "notifications need the package apprise, which is not installed: pip install 'rulebook-ralph[notify]'"
+_NO_PACKAGE = "notifications need the package apprise, which is not installed: pip install 'rulebook-ralph[notify]'"
 _SENDER = Path(__file__).with_name("notification_sender.py")
 _LONGEST = 20_000
 """Characters of a message; services that take fewer get its beginning."""
@@ -91,18 +91,18 @@ def is_installed() -> bool:
     return find_spec("apprise") is not None
 
 
-def problems(notify: Notify, environment: Mapping[str, str]) -> list[str]:
-    """Why notifications would not be sent as configured, each in one line with what to do. Asks no service."""
+def problems(notify: Notify, environment: Mapping[str, str]) -> list[Diagnosis]:
+    """Why notifications would not be sent as configured, each a warning with what to do. Asks no service."""
     if not notify.urls:
         return []
     if not is_installed():
-        return [NO_PACKAGE]
+        return [warning(_NO_PACKAGE)]
     addresses = resolved(notify.urls, environment)
     missing = [variable_of(url) for url, address in zip(notify.urls, addresses, strict=True) if not address]
-    found = [f"notify.urls: {name} is not set in the environment; set it to an address" for name in missing]
+    found = [warning(f"notify.urls: {name} is not set in the environment", "set it to an address") for name in missing]
     message = {"addresses": [pair for pair in enumerate(addresses) if pair[1]], "title": "", "body": "", "kind": "info"}
     failed = _asked(message, environment, _LOOKED_AT) if message["addresses"] else []
-    return [*found, *(f"{problem}; see the services that it knows: apprise --details" for problem in failed)]
+    return [*found, *(warning(problem, "see the services that it knows: apprise --details") for problem in failed)]
 
 
 def _asked(message: Mapping[str, object], environment: Mapping[str, str], timeout: float) -> list[str]:
@@ -116,7 +116,7 @@ def _asked(message: Mapping[str, object], environment: Mapping[str, str], timeou
             stderr=subprocess.DEVNULL,
             env=environment,
             timeout=timeout,
-            start_new_session=True,
+            process_group=0,  # not a session of its own, in which the supervisor would take it for an agent's leftover
             check=False,
         ).stdout
         left = "the sender broke off"
@@ -131,6 +131,8 @@ def _asked(message: Mapping[str, object], environment: Mapping[str, str], timeou
 
 def _summary(folder: StateFolder) -> str:
     """The account of the work; empty where the state cannot be read."""
+    from rulebook_ralph.loop import account, account_markdown  # noqa: PLC0415 - only where it is sent
+
     try:
         return account_markdown.whole(account.read(folder), longest=_LONGEST)
     except RalphError:

@@ -18,8 +18,7 @@ def main() -> int:
 
     logging.disable()  # it would tell addresses
 
-    def deliver(index: int, address: str) -> None:
-        service = apprise.Apprise.instantiate(address, suppress_exceptions=True)
+    def deliver(index: int, address: str, service: Any) -> None:
         problem = "apprise knows no such address"
         if service is not None:
             if "overflow=" not in address:
@@ -37,8 +36,10 @@ def main() -> int:
         )
         return "" if sent else "the service did not take it"
 
-    with ThreadPoolExecutor(max_workers=len(asked["addresses"])) as threads:
-        list(threads.map(deliver, *zip(*asked["addresses"], strict=True)))
+    # one after another: while one thread loads its plug-ins, apprise tells the others that it knows no such address
+    services = [apprise.Apprise.instantiate(address, suppress_exceptions=True) for _, address in asked["addresses"]]
+    with ThreadPoolExecutor(max_workers=len(services)) as threads:
+        list(threads.map(deliver, *zip(*asked["addresses"], strict=True), services))
     return 0
 
 

@@ -1,4 +1,6 @@
-"""What a run does about agents that fail: it waits, backs off, goes on with another one, or gives up; all bounded."""
+"""What a run does about agents and reviewers that fail: it waits, backs off, goes on with another one, or gives up;
+all bounded.
+"""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -10,6 +12,7 @@ from rulebook_ralph.core.evidence import AgentFault, Iteration
 from rulebook_ralph.core.faults import Means, Response, Troubles
 from rulebook_ralph.core.model import Task
 from rulebook_ralph.core.policy import Stop
+from rulebook_ralph.core.question import Ask, GivenUpError, ModelError, Question
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.rules.attempt import AgentEnd
@@ -38,6 +41,7 @@ class Patience:
         self._report = report
         self._troubles = Troubles()
         self._pending: Response | None = None
+        self._of_reviewers: dict[str, Troubles] = {}
 
     def use(self, config: Config, crew: Crew) -> None:
         """Go on with another configuration: what is waited for, and how often who failed, stays."""
@@ -92,16 +96,59 @@ class Patience:
             return None
         if seconds_left is not None and pending.seconds >= seconds_left:
             return Stop("max-wall-time", f"the run's time limit comes before the agent can go on: {pending.reason}")
+        self._wait_until(pending.until, pending.reason)
+        return None
+
+    def patiently(self, ask: Ask, reviewer: str, task: Task, *, seconds_left: Callable[[], float | None]) -> Ask:
+        """Ask a reviewer, and ask it again while what failed may heal: the work waits for it, and no agent works. What
+        it gives raises GivenUpError where that comes to nothing, and ModelError for what may be the question's doing.
+        """
+
+        def asked(question: Question) -> str:
+            while True:
+                try:
+                    answer = ask(question)
+                except ModelError as error:
+                    self._bear(error, reviewer, task, seconds_left)
+                else:
+                    self._of_reviewers.pop(reviewer, None)
+                    return answer
+
+        return asked
+
+    def _bear(self, error: ModelError, reviewer: str, task: Task, seconds_left: Callable[[], float | None]) -> None:
+        """Wait until a reviewer that failed may be asked again. Raises the error, or GivenUpError."""
+        fault = error.fault
+        if fault is None or fault.kind not in faults.WORTH_ASKING_AGAIN:
+            raise error
+        limits = self._config.limits
+        means = Means(limits.on_limit, longest_wait=limits.max_limit_wait, who="the reviewer")
+        troubles = self._of_reviewers.get(reviewer, Troubles()).and_one(fault.kind, task.id)
+        response = faults.respond(fault, troubles, means, now=self._clock.now())
+        self._of_reviewers[reviewer] = troubles.after(response.remedy)
+        if response.remedy == "give-up-task":
+            raise GivenUpError(response.reason, "blocked")
+        if response.remedy == "stop":
+            why = str(error) if fault.kind in faults.CANNOT_HEAL else response.reason
+            raise GivenUpError(why, "rate-limited" if response.limited else "error")
+        left = seconds_left()
+        if left is not None and response.seconds >= left:
+            raise GivenUpError(f"the run's time limit comes before it can be: {response.reason}", "max-wall-time")
+        if response.until and not self._wait_until(response.until, f"reviewer {reviewer}: {response.reason}"):
+            raise GivenUpError(f"the run was told to end while it was waited for: {response.reason}", "paused")
+
+    def _wait_until(self, until: datetime, reason: str) -> bool:
+        """Tell every second how long it is still; False where the order to end came before."""
         begins = True
-        while (left := (pending.until - self._clock.now()).total_seconds()) > 0:
+        while (left := (until - self._clock.now()).total_seconds()) > 0:
             if self._cancelled.is_set():
-                return None
-            self._report(events.Waiting(pending.reason, pending.until, left, begins))
+                return False
+            self._report(events.Waiting(reason, until, left, begins))
             begins = False
             if _ordered(self._cancelled, min(_TICK, left)):
-                return None
-        self._report(events.Waiting(pending.reason, pending.until, 0.0))
-        return None
+                return False
+        self._report(events.Waiting(reason, until, 0.0))
+        return True
 
     def _means(self, executor: str) -> Means:
         limits = self._config.limits

@@ -19,6 +19,7 @@ from rulebook_ralph.core.printable import capital, clipped
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop.evidence import Evidence, Gates, Judgement
 from rulebook_ralph.loop.rules.contradictions import contradicted_claims
+from rulebook_ralph.workspace.git import GitError
 
 Report = Callable[[Notice], None]
 
@@ -45,7 +46,8 @@ class CompletionHook(Protocol):
 def judge(evidence: Evidence, hooks: Sequence[CompletionHook], *, report: Report = lambda _: None) -> Judgement:
     """Ask the hooks in order; what the agent must hear anyway is added to the feedback.
 
-    What goes wrong in a hook is logged and told to `report`. Raises Cancelled, and RalphError for what ends the run.
+    What goes wrong in a hook is logged and told to `report`. Raises Cancelled; for what ends the run RalphError, and
+    GitError: that git cannot read or write the repository is held against no attempt.
     """
     judging = _Judging(evidence, report)
     verdict = Verdict(action="complete", hook="pipeline", reason="everything that is configured holds")
@@ -75,7 +77,7 @@ class _Judging:
         """The hook's answer; what goes wrong in it is one, too."""
         try:
             answer = hook.run(self.evidence) if hook.should_run(self.evidence) else None
-        except (Cancelled, RalphError):
+        except (Cancelled, RalphError, GitError):
             raise
         except Exception as error:  # noqa: BLE001 - whatever a hook does
             return self._failed(hook, error)
@@ -107,7 +109,7 @@ class _Judging:
             try:
                 self._run_gates()
                 verdict = self._with_claims(verdict)
-            except (Cancelled, RalphError):
+            except (Cancelled, RalphError, GitError):
                 raise
             except Exception as error:  # noqa: BLE001 - the verdict stands already
                 self._note("warning", f"the gates could not be run: {self._words(error)}")

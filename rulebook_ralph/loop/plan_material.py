@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rulebook_ralph.core.model import Prd
+from rulebook_ralph.core.token_estimate import tokens
 from rulebook_ralph.loop import expectations
 from rulebook_ralph.loop.codebase import Codebase
 from rulebook_ralph.loop.project import Project
-from rulebook_ralph.loop.token_budget import few, tokens
+from rulebook_ralph.loop.token_budget import few
 from rulebook_ralph.sources.text_file import UnreadableError, read_text
 from rulebook_ralph.workspace.repository import within_state
 
@@ -54,7 +55,6 @@ def gather(project: Project, prd: Prd, wanted: str, clean: Callable[[str], str])
     budget = config.limits.prompt_tokens
     listed = os.fsdecode(repository.git.raw("ls-files", "-z")).split("\0")
     paths = [path for path in listed if path and path.isprintable() and not within_state(path)]
-    steps = config.verification.steps if config.verification.enabled else ()
 
     def shown(texts: Sequence[str], share: float) -> tuple[str, ...]:
         return tuple(few([clean(" ".join(text.split())) for text in texts], int(budget * share)))
@@ -62,7 +62,7 @@ def gather(project: Project, prd: Prd, wanted: str, clean: Callable[[str], str])
     return Material(
         facts=shown(Codebase(repository).facts(repository.head()), _RULES_SHARE),
         rules=shown(config.rules, _RULES_SHARE),
-        gates=shown([f"gate {expectations.gate(step)}" for step in steps], _RULES_SHARE),
+        gates=shown([f"gate {expectations.gate(step)}" for step in config.verification.gates], _RULES_SHARE),
         tasks=shown([f"{task.id} ({task.status}): {task.title}" for task in prd.tasks], _TASKS_SHARE),
         listing=shown(folded(paths, int(budget * _LISTING_SHARE)), _LISTING_SHARE),
         files=tuple(_read(project, by_relevance(paths, wanted), clean, int(budget * _FILES_SHARE))),

@@ -1,27 +1,24 @@
 """Having a model plan: which one, what it is asked, and its answer held against the project before anyone sees it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
 from rulebook_ralph import resources
 from rulebook_ralph.agents import registry
-from rulebook_ralph.agents.models import ANTHROPIC
 from rulebook_ralph.checks.plan_answer import UnusablePlanError, read_plan
 from rulebook_ralph.core.model import Prd
 from rulebook_ralph.core.plan import MOST_TASKS, Plan, extended, unfit
-from rulebook_ralph.core.problem import Fault, json_path
-from rulebook_ralph.core.question import Ask, ModelError, Question
-from rulebook_ralph.core.settings import AskedModel, Config
+from rulebook_ralph.core.problem import Fault, Problem, json_path
+from rulebook_ralph.core.question import ANTHROPIC, Ask, ModelError, Question, names_agent
+from rulebook_ralph.core.settings import AskedModel, Config, Judge
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.loop.plan_material import Material
-from rulebook_ralph.loop.template_sandbox import rendered
-from rulebook_ralph.loop.templates import Templates
+from rulebook_ralph.loop.templates import PLAN, Templates, shown
 
 DATA_BEGINS = "# The data"
 
-_TEMPLATE = "plan.md.j2"
 _ATTEMPTS = 2
 _MOST_TOLD = 30
 _LONGEST_REFUSED = 60_000
@@ -43,7 +40,7 @@ def planner(config: Config, *, named: str = "", model: str = "") -> AskedModel:
     """
     name = named or config.defaults.planner
     found = next((each for each in config.tools.planners if each.id == name or not name), None)
-    if found is None and name in ("", ANTHROPIC):
+    if found is None and not names_agent(name):
         found = AskedModel(id=ANTHROPIC if name else "", executor=name)
     elif found is None:
         agents = {*registry.known_types(), *(each.id for each in config.tools.executors)}
@@ -56,9 +53,16 @@ def planner(config: Config, *, named: str = "", model: str = "") -> AskedModel:
     return replace(found, model=model) if model else found
 
 
+def model_of(who: AskedModel) -> Judge:
+    """Which model a planner asks."""
+    return Judge(executor=who.executor, model=who.model, timeout=who.timeout)
+
+
 @dataclass(frozen=True, slots=True)
 class Planning:
-    """One wish. `nonce` is a word that nobody could foresee; `clean` takes secrets out of a text."""
+    """One wish. `nonce` is a word that nobody could foresee; `clean` takes secrets out of a text; `templates` are a
+    person's own.
+    """
 
     config: Config
     prd: Prd
@@ -66,16 +70,17 @@ class Planning:
     material: Material
     nonce: str
     clean: Callable[[str], str]
+    templates: Templates = field(default_factory=Templates)
 
     def plan(self, ask: Ask, answers: Sequence[tuple[str, str]], *, questions_left: int) -> Plan:
         """Tasks that can be added as they are, or questions. `answers` are a person's to earlier questions.
 
-        An answer that is refused is asked for again, once. Raises NoPlanError.
+        An answer that is refused is asked for again, once. Raises NoPlanError, and BrokenTemplateError.
         """
         refused, faults = "", tuple[Fault, ...]()
         for _ in range(_ATTEMPTS):
             try:
-                refused = ask(self._question(answers, questions_left, refused, faults))
+                refused = ask(self.question(answers, questions_left, refused, faults))
                 return self._accepted(read_plan(refused, questions_left=questions_left))
             except ModelError as error:
                 raise NoPlanError(f"the planner gave no answer: {error}") from error
@@ -85,8 +90,7 @@ class Planning:
 
     @property
     def _has_gates(self) -> bool:
-        verification = self.config.verification
-        return verification.enabled and any(step.required for step in verification.steps)
+        return any(step.required for step in self.config.verification.gates)
 
     def _accepted(self, plan: Plan) -> Plan:
         """Raises UnusablePlanError."""
@@ -96,9 +100,16 @@ class Planning:
             raise UnusablePlanError(*dict.fromkeys(faults))
         return plan
 
-    def _question(
-        self, answers: Sequence[tuple[str, str]], questions_left: int, refused: str, faults: Sequence[Fault]
+    def question(
+        self,
+        answers: Sequence[tuple[str, str]] = (),
+        questions_left: int = 0,
+        refused: str = "",
+        faults: Sequence[Fault] = (),
     ) -> Question:
+        """What the planner is asked; `faults` are those of the answer that was refused. Raises BrokenTemplateError."""
+        from rulebook_ralph.loop.template_sandbox import BrokenTemplateError, rendered  # noqa: PLC0415 - jinja2
+
         material, clean = self.material, self.clean
         values = {
             "nonce": self.nonce,
@@ -118,8 +129,10 @@ class Planning:
             "files": material.files,
             "refused": clean(refused[:_LONGEST_REFUSED]),
         }
-        template = Templates(((_TEMPLATE, resources.template_text(f"prompts/{_TEMPLATE}")),))
-        instructions, _, data = rendered(template, _TEMPLATE, values).partition(f"\n{DATA_BEGINS}\n")
+        instructions, _, data = rendered(self.templates, PLAN, values).partition(f"\n{DATA_BEGINS}\n")
+        if clean(self.wanted) not in data:
+            missing = "has no {{ wanted }} after a line that is {{ data_begins }}"
+            raise BrokenTemplateError(Problem(shown(PLAN), None, "", missing))
         return Question(instructions, data, resources.schema("plan"))
 
 

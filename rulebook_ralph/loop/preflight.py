@@ -5,11 +5,11 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from rulebook_ralph.agents.models import ANTHROPIC
 from rulebook_ralph.core import requirements
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.identifiers import problem_with_id
 from rulebook_ralph.core.model import STATE_FOLDER, Prd, Task
+from rulebook_ralph.core.question import names_agent
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop.able_agents import AbleAgents
@@ -31,12 +31,10 @@ class Ready:
 
 def require_something_to_verify(project: Project, prd: Prd, *, trust_agent: bool) -> None:
     """Raises RalphError where nothing at all would verify the work at an open task, or what is asked for never can."""
-    verification = project.config.verification
-    steps = verification.steps if verification.enabled else ()
     open_tasks = [task for task in prd.tasks if task.status != "completed"]
     for task, problem in never_completed(project.config, prd):
         raise RalphError(f"task {task.id} can never be completed: {problem}")
-    if trust_agent or any(step.required for step in steps):
+    if trust_agent or any(step.required for step in project.config.verification.gates):
         return
     bare = [task.id for task in open_tasks if not requirements.is_verified_by_itself(project.config, task)]
     if bare or not open_tasks:
@@ -49,10 +47,9 @@ def require_something_to_verify(project: Project, prd: Prd, *, trust_agent: bool
 
 def never_completed(config: Config, prd: Prd) -> Iterator[tuple[Task, str]]:
     """The open tasks of which something is asked that no configured gate can show, and what."""
-    steps = config.verification.steps if config.verification.enabled else ()
     for task in prd.tasks:
         if task.status != "completed":
-            for problem in unsatisfiable(requirements.stop_criteria_for(config, task), steps):
+            for problem in unsatisfiable(requirements.stop_criteria_for(config, task), config.verification.gates):
                 yield task, problem
 
 
@@ -65,7 +62,7 @@ def require_agents(project: Project, crew: Crew, prd: Prd, notice: Callable[[str
         for task in open_tasks
         for stage in requirements.stages_of(config, task)
     }
-    if config.judge.executor not in ("", ANTHROPIC):
+    if names_agent(config.judge.executor):
         crew.member(config.judge.executor)
     able = AbleAgents(config, crew, notice)
     for executor in needed or {config.defaults.executor: None}:
@@ -106,12 +103,16 @@ def require_writable(project: Project) -> None:
 
 def require_usable_name(project: Project, prd: Prd) -> None:
     """Raises RalphError where the project's name cannot be part of a ref's."""
+    if problem := problem_with_name(project, prd):
+        raise RalphError(f"{project.folder.prd}: $.project {problem}")
+
+
+def problem_with_name(project: Project, prd: Prd) -> str:
+    """Why the project's name cannot be part of a ref's, and what to do; empty where it can."""
     fits = problem_with_id(prd.project) is None
-    if not fits and not project.repository.git.succeeds("check-ref-format", commits.state_reference(prd.project)):
-        raise RalphError(
-            f"{project.folder.prd}: $.project {prd.project!r} cannot be part of a git ref's name; "
-            "use letters, digits, '.', '_' and '-'"
-        )
+    if fits or project.repository.git.succeeds("check-ref-format", commits.state_reference(prd.project)):
+        return ""
+    return f"{prd.project!r} cannot be part of a git ref's name; use letters, digits, '.', '_' and '-'"
 
 
 def require_same_state(project: Project, prd: Prd, data: bytes) -> None:

@@ -55,10 +55,7 @@ def prepare(
     preflight.require_usable_name(project, prd)
     if not distrust.goes_back_to(project, prd.work_branch):
         preflight.require_same_state(project, prd, data)
-    preflight.require_known_tasks(prd, options.only)
-    preflight.require_agents(project, crew, prd, notice)
-    template_check.require_good(project.root, project.config, prd)
-    preflight.look_at_criteria(prd, strict=options.strict, notice=notice)
+    _require_means(project, crew, prd, options, notice)
     landing = Landing(project, workspace, ready, name=prd.project, clock=clock, notice=notice)
     settler = Settler(project, landing, prd, data, clock=clock, notice=notice)
     left = recovery.Recovery(project, workspace, settler, crew, ready.who, clock, notice, redactor).recover()
@@ -75,14 +72,7 @@ def prepare(
         notice("info", f"{done}; all commits of this run go there")
     for line in ticking.said_to_be_done(project.root, settler.prd):
         notice("info", line)
-    blocked = (
-        task.id
-        for task in settler.prd.tasks
-        if task.status == "blocked"
-        and (options.reopen is None or task.id in options.reopen)
-        and not requirements.has_spent_all(project.config.limits, task)
-    )
-    reopen = frozenset(blocked) if options.retry_blocked else frozenset[str]()
+    reopen = _reopened(project, settler.prd, options)
     return Prepared(
         ready,
         settler,
@@ -90,6 +80,29 @@ def prepare(
         iterations_allowed(project, settler.prd, options, reopen),
         cost_usd=sum(record.spent_usd for record in left),
         tokens=sum(record.spent_tokens for record in left),
+    )
+
+
+def _require_means(
+    project: Project, crew: Crew, prd: Prd, options: RunOptions, notice: Callable[[str, str], None]
+) -> None:
+    """Raises RalphError where what is asked for cannot be worked on: its tasks, agents, prompts, criteria."""
+    preflight.require_known_tasks(prd, options.only)
+    preflight.require_agents(project, crew, prd, notice)
+    template_check.require_good(project.root, project.config, prd)
+    preflight.look_at_criteria(prd, strict=options.strict, notice=notice)
+
+
+def _reopened(project: Project, prd: Prd, options: RunOptions) -> frozenset[str]:
+    """The blocked tasks that are tried once more."""
+    if not options.retry_blocked:
+        return frozenset()
+    return frozenset(
+        task.id
+        for task in prd.tasks
+        if task.status == "blocked"
+        and (options.reopen is None or task.id in options.reopen)
+        and not requirements.has_spent_all(project.config.limits, task)
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from rulebook_ralph.core.model import Prd, Task
+from rulebook_ralph.core.notify_urls import without_addresses
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.state import codec, store, trust_record
@@ -23,9 +24,8 @@ from rulebook_ralph.workspace.repository import (
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """Everything that is fixed for a command. `environment` is the one that agents and gates get, `settings_files` are
-    those that the configuration comes from, whether they are there or not, and `reread` makes one of them again;
-    `origins` says where each of its leaves was set.
+    """Everything that is fixed for a command. `settings_files` are those that the configuration comes from, whether
+    they are there or not, and `reread` makes one of them again; `origins` says where each of its leaves was set.
     """
 
     root: Path
@@ -36,6 +36,11 @@ class Project:
     settings_files: tuple[Path, ...] = ()
     reread: Callable[[], Config] | None = None
     origins: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def environment_given(self) -> Mapping[str, str]:
+        """What agents, gates and hooks get of the environment."""
+        return without_addresses(self.environment, self.config.notify.urls)
 
     @property
     def trust_file(self) -> Path:
@@ -95,7 +100,7 @@ def load_prd(folder: StateFolder) -> tuple[Prd, bytes]:
     data = store.read_prd_bytes(folder)
     prd = codec.decode_prd(data, name=str(folder.prd))
     if not prd.tasks:
-        raise RalphError(f"{folder.prd} has no tasks; add some in an editor, or run 'ralph init' with a task folder")
+        raise RalphError(f"{folder.prd} has no tasks; add some: ralph plan, ralph task add, or ralph init FOLDER")
     tasks = tuple(_anew(task) if task.status == "pending" else task for task in prd.tasks)
     return replace(prd, tasks=tasks), data
 

@@ -23,7 +23,7 @@ from rulebook_ralph.workspace.git import GitError
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Pruning:
     """What goes and what stays. `numbers` are the iterations that go, of which `files` have a file of `bytes` together
     and `references` are the snapshots; `held` are the folders with what Ralph put back during them.
     """
@@ -37,7 +37,7 @@ class Plan:
     kept_snapshots: int
 
 
-def plan(project: Project, prd: Prd, *, keep: int) -> Plan:
+def plan(project: Project, prd: Prd, *, keep: int) -> Pruning:
     """What would be removed; touches nothing. Raises RalphError."""
     past = files.look_over(project.folder)
     references = snapshots.snapshot_references(project.repository, prd.project)
@@ -48,7 +48,7 @@ def plan(project: Project, prd: Prd, *, keep: int) -> Plan:
     gone = superfluous(past, tasks_of, prd.tasks, keep=keep)
     going = tuple(sorted(gone & past.keys()))
     forgotten = {name: commit for name, commit in references.items() if snapshots.number_and_task(name)[0] in gone}
-    return Plan(
+    return Pruning(
         numbers=tuple(sorted(gone)),
         files=going,
         bytes=files.size(project.folder, going),
@@ -68,7 +68,7 @@ def require_whole_state(project: Project, prd: Prd) -> None:
         )
 
 
-def carry_out(project: Project, prd: Prd, planned: Plan, landing: Landing | None, *, with_held: bool) -> None:
+def carry_out(project: Project, prd: Prd, planned: Pruning, landing: Landing | None, *, with_held: bool) -> None:
     """Remove what was planned; without a `landing` the state is not committed. The project's lock must be held.
 
     Raises RalphError; giving the command again does the rest.

@@ -46,6 +46,7 @@ def opened(
         red_on_base=tuple(sorted(base.red)),
         tests_on_base=dict(base.tests),
         failing_on_base=dict(base.failing),
+        written_on_base=tuple(sorted(base.written)),
         prompt=clean(text.moving),
         prompt_digest="sha256:" + hashlib.sha256(text.stable.encode("utf-8", "replace")).hexdigest(),
     )
@@ -72,6 +73,7 @@ def judged(record: Iteration, outcome: Outcome, *, base: Base, at: str, clean: C
         red_on_base=tuple(sorted(base.red)),
         tests_on_base=dict(base.tests),
         failing_on_base=dict(base.failing),
+        written_on_base=tuple(sorted(base.written)),
         files_changed=tuple(clean(change.path) for change in outcome.changes[:MAX_FILES]),
         parsed=outcome.parsed,
         context_loss=outcome.parsed.context_loss,

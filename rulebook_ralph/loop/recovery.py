@@ -17,7 +17,7 @@ from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Iteration, Verdict
 from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.loop import distrust, leftovers, restored
+from rulebook_ralph.loop import leftovers, restored
 from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.iteration import redacted
 from rulebook_ralph.loop.landing import Kept, Notice
@@ -59,11 +59,6 @@ def restore_missing_state(project: Project, notice: Notice) -> None:
         if not path.exists():
             disk.replace_file(path, content)
     notice("warning", f"{project.folder.path} had lost its task list; it is restored")
-
-
-def distrust_state(project: Project, notice: Notice) -> None:
-    """Put back what a dead run's agent may have written to the state folder, records included."""
-    distrust.put_back_state(project, notice)
 
 
 @dataclass(frozen=True, slots=True)

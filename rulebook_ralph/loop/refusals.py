@@ -3,19 +3,20 @@
 For `ralph validate`, which tells all of it; a run ends at the first (loop/preflight.py, workspace/repository.py).
 """
 
+import functools
 from collections.abc import Iterator, Mapping
 
-from rulebook_ralph.agents.models import ANTHROPIC
 from rulebook_ralph.core import requirements, reviewers
 from rulebook_ralph.core.model import STATE_FOLDER, Prd
 from rulebook_ralph.core.problem import Problem
+from rulebook_ralph.core.question import names_agent
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import preflight, reviewing
 from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.state.codec import PRD_NAME
-from rulebook_ralph.workspace.repository import problem_with_branch
+from rulebook_ralph.workspace.repository import require_branch
 
 _CONFIG = f"{STATE_FOLDER}/config.yaml"
 
@@ -23,22 +24,21 @@ _CONFIG = f"{STATE_FOLDER}/config.yaml"
 def of_agents(config: Config, prd: Prd, environment: Mapping[str, str]) -> Iterator[Problem]:
     """Agents that are named and cannot be made: by the configuration, then by open tasks, each once."""
     crew = Crew(config, environment)
-    known: dict[str, str] = {}
+    told: set[str] = set()
 
+    @functools.cache
     def problem_with(executor: str) -> str:
-        if executor not in known:
-            try:
-                crew.member(executor)
-                known[executor] = ""
-            except RalphError as error:
-                known[executor] = str(error)
-        return known[executor]
+        try:
+            crew.member(executor)
+        except RalphError as error:
+            return str(error)
+        return ""
 
     yield from _of_reviewers(config, prd, crew)
     for key, executor in _configured(config):
         if problem := problem_with(executor):
+            told.add(executor)
             yield Problem(_CONFIG, None, key, problem)
-    told = {executor for executor, problem in known.items() if problem}
     for index, task in enumerate(prd.tasks):
         stages = requirements.stages_of(config, task) if task.status != "completed" else ()
         for executor in dict.fromkeys(requirements.executor_for(config, task, stage) for stage in stages):
@@ -55,7 +55,7 @@ def _of_reviewers(config: Config, prd: Prd, crew: Crew) -> Iterator[Problem]:
 def _configured(config: Config) -> Iterator[tuple[str, str]]:
     """Key and executor, of all that a run makes whatever its tasks say."""
     yield "defaults.executor", config.defaults.executor
-    if config.judge.executor not in ("", ANTHROPIC):
+    if names_agent(config.judge.executor):
         yield "judge.executor", config.judge.executor
     for index, executor in enumerate(config.tools.executors):
         if executor.fallback:
@@ -71,10 +71,10 @@ def of_tasks(config: Config, prd: Prd) -> Iterator[Problem]:
 
 def of_names(project: Project, prd: Prd) -> Iterator[Problem]:
     """Names of project and branch that git does not take."""
-    try:
-        preflight.require_usable_name(project, prd)
-    except RalphError as error:
-        yield Problem(PRD_NAME, None, "$.project", str(error).partition(": $.project ")[2])
+    if problem := preflight.problem_with_name(project, prd):
+        yield Problem(PRD_NAME, None, "$.project", problem)
         return
-    if problem := problem_with_branch(project.repository, prd.work_branch):
-        yield Problem(PRD_NAME, None, "$.branch" if prd.branch else "$.project", problem)
+    try:
+        require_branch(project.repository, prd.work_branch)
+    except RalphError as error:
+        yield Problem(PRD_NAME, None, "$.branch" if prd.branch else "$.project", str(error))

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from rulebook_ralph.core import requirements, selection, settling
 from rulebook_ralph.core.enumeration import counted
 from rulebook_ralph.core.model import Prd
-from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import brief, prd_file, preflight, summary, template_check, templates
 from rulebook_ralph.loop.codebase import Codebase
 from rulebook_ralph.loop.landing import RECENT_COMMITS
@@ -14,11 +13,11 @@ from rulebook_ralph.loop.preparation import iterations_allowed
 from rulebook_ralph.loop.project import Project, load_prd
 from rulebook_ralph.loop.settler import last_feedback, read_progress
 from rulebook_ralph.state import history
-from rulebook_ralph.workspace.repository import problem_with_branch
+from rulebook_ralph.workspace.repository import require_branch
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Rehearsal:
     """What a run would do: the tasks in order with their most attempts, the most iterations, the first prompt."""
 
     agent: str
@@ -33,14 +32,13 @@ class Plan:
     notices: tuple[str, ...] = ()
 
 
-def rehearse(project: Project, options: RunOptions) -> Plan:
+def rehearse(project: Project, options: RunOptions) -> Rehearsal:
     """Raises RalphError for what would stop the run as well."""
     notices: list[str] = []
     prd, data = load_prd(project.folder)
     prd = prd_file.reunited(project, prd, lambda _, text: notices.append(text))
     preflight.require_usable_name(project, prd)
-    if problem := problem_with_branch(project.repository, prd.work_branch):
-        raise RalphError(problem)
+    require_branch(project.repository, prd.work_branch)
     preflight.require_same_state(project, prd, data)
     preflight.require_something_to_verify(project, prd, trust_agent=options.trust_agent)
     preflight.require_known_tasks(prd, options.only)
@@ -51,7 +49,7 @@ def rehearse(project: Project, options: RunOptions) -> Plan:
     first = selection.next_task(prd, only=options.only, reopen=reopen)
     attempts = [requirements.attempts_left(config, task) for task in order]
     most = iterations_allowed(project, prd, options, reopen)
-    return Plan(
+    return Rehearsal(
         agent=config.defaults.executor,
         branch=prd.work_branch,
         tasks=tuple((task.id, task.title, left) for task, left in zip(order, attempts, strict=True)),
@@ -65,43 +63,43 @@ def rehearse(project: Project, options: RunOptions) -> Plan:
     )
 
 
-def as_text(plan: Plan) -> str:
-    """The plan for people."""
-    if not plan.tasks:
-        return "\n".join([*plan.notices, f"Nothing to do: {plan.reason}"])
-    time = "no time limit" if plan.max_wall_time is None else f"at most {plan.max_wall_time:.0f} s"
-    cost = "no cost limit" if plan.max_cost_usd is None else f"at most ${plan.max_cost_usd:.2f}"
+def as_text(found: Rehearsal) -> str:
+    """What a run would do, for people."""
+    if not found.tasks:
+        return "\n".join([*found.notices, f"Nothing to do: {found.reason}"])
+    time = "no time limit" if found.max_wall_time is None else f"at most {found.max_wall_time:.0f} s"
+    cost = "no cost limit" if found.max_cost_usd is None else f"at most ${found.max_cost_usd:.2f}"
     lines = [
-        *plan.notices,
-        f"Would work on branch {plan.branch} with {plan.agent}.",
-        f"At most {counted(plan.max_iterations, 'iteration')}, {time}, {cost}.",
+        *found.notices,
+        f"Would work on branch {found.branch} with {found.agent}.",
+        f"At most {counted(found.max_iterations, 'iteration')}, {time}, {cost}.",
         "",
         "Tasks, in this order:",
-        *(f"  {task_id}: {title} (at most {counted(left, 'attempt')})" for task_id, title, left in plan.tasks),
+        *(f"  {task_id}: {title} (at most {counted(left, 'attempt')})" for task_id, title, left in found.tasks),
         "",
         "Gates after each attempt:",
-        *(f"  {name}: {command}" for name, command in plan.gates),
+        *(f"  {name}: {command}" for name, command in found.gates),
         "",
         "The first prompt:",
         "",
-        plan.prompt,
+        found.prompt,
     ]
     return "\n".join(lines)
 
 
-def as_json(plan: Plan) -> dict[str, object]:
-    """The plan as one object."""
+def as_json(found: Rehearsal) -> dict[str, object]:
+    """The same as one object."""
     return {
-        "agent": plan.agent,
-        "branch": plan.branch,
-        "tasks": [{"id": task_id, "title": title, "maxAttempts": left} for task_id, title, left in plan.tasks],
-        "maxIterations": plan.max_iterations,
-        "maxWallTime": plan.max_wall_time,
-        "maxCostUsd": plan.max_cost_usd,
-        "gates": [{"name": name, "command": command} for name, command in plan.gates],
-        "notices": plan.notices,
-        "reason": plan.reason or None,
-        "prompt": plan.prompt,
+        "agent": found.agent,
+        "branch": found.branch,
+        "tasks": [{"id": task_id, "title": title, "maxAttempts": left} for task_id, title, left in found.tasks],
+        "maxIterations": found.max_iterations,
+        "maxWallTime": found.max_wall_time,
+        "maxCostUsd": found.max_cost_usd,
+        "gates": [{"name": name, "command": command} for name, command in found.gates],
+        "notices": found.notices,
+        "reason": found.reason or None,
+        "prompt": found.prompt,
     }
 
 
@@ -123,7 +121,7 @@ def _prompt(project: Project, prd: Prd, task_id: str, most: int) -> str:
             progress=read_progress(project),
             commits=project.repository.recent_commits(RECENT_COMMITS),
             rules=requirements.rules_for(config, task),
-            steps=config.verification.steps if config.verification.enabled else (),
+            steps=config.verification.gates,
             feedback=last_feedback(project, task),
             iteration=1,
             max_iterations=most,

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from rulebook_ralph.core import events, reviewers
 from rulebook_ralph.core.enumeration import some
+from rulebook_ralph.core.question import Ask, names_agent
 from rulebook_ralph.errors import ExitCode, RalphError
 
 if TYPE_CHECKING:
     from rulebook_ralph.agents.agent import Probe
-    from rulebook_ralph.checks.change import Change
+    from rulebook_ralph.checks.reviewed_change import ReviewedChange
     from rulebook_ralph.core.model import Prd, Task
     from rulebook_ralph.core.review import Memory, Review, Tier
     from rulebook_ralph.core.settings import Config, Reviewer
@@ -37,24 +38,37 @@ class Reviewing:
     report: Callable[[events.Event], None]
     memory: Memory
 
-    def in_loop(self, task: Task, tier: Tier, change: Change) -> Review | None:
-        """What the reviewer of a task's attempts says; None where that tier is off. Raises checks.shell.Cancelled."""
+    def in_loop(
+        self, task: Task, tier: Tier, change: ReviewedChange, *, patiently: Callable[[Ask, str], Ask]
+    ) -> Review | None:
+        """What the reviewer of a task's attempts says; None where that tier is off. `patiently` makes a question to a
+        reviewer, by its id, one that is asked again. Raises checks.shell.Cancelled.
+        """
         reviewer = reviewers.reviewer_in_loop(self.config, task, tier)
-        return None if reviewer is None else self.by(reviewer, tier, change)
+        return None if reviewer is None else self.by(reviewer, tier, change, patiently=patiently)
 
-    def by(self, reviewer: Reviewer, tier: Tier, change: Change) -> Review:
+    def by(
+        self,
+        reviewer: Reviewer,
+        tier: Tier,
+        change: ReviewedChange,
+        *,
+        patiently: Callable[[Ask, str], Ask] = lambda ask, _: ask,
+    ) -> Review:
         """What that reviewer says of a change. Raises checks.shell.Cancelled."""
         from rulebook_ralph.checks import review  # noqa: PLC0415 - few attempts come so far, and few projects
 
         name = reviewer.name or reviewer.id
         judge = reviewers.model_of(self.config, reviewer, tier)
-        model = self.crew.judging_model(self.cancelled, spend=self.spend, judge=judge)
+        model = self.crew.judging_model(
+            self.cancelled, spend=self.spend, judge=judge, named_by=reviewers.key_of(reviewer)
+        )
         looking = review.Reviewer(
             tier=tier,
             name=name,
             key=f"{reviewer.id}\n{model.name}\n{judge.model}",
             checks=reviewer.checks,
-            ask=model.ask,
+            ask=model.ask and patiently(model.ask, reviewer.id),
             missing=model.missing,
         )
         desk = review.Desk(self.clean, self.cancelled, secrets.token_hex, self.config.review.prompt_tokens, self.memory)
@@ -62,6 +76,15 @@ class Reviewing:
         said = review.review(change, looking, desk)
         self.report(events.ReviewEnded(said))
         return said
+
+
+def looked_for(config: Config, task: Task, *, last_stage: bool) -> tuple[str, ...]:
+    """What the reviewers of a task's attempts look for, by name; empty where nobody reviews them."""
+    from rulebook_ralph.checks.review_prompt import names_of_checks  # noqa: PLC0415 - few projects have reviewers
+
+    tiers = reviewers.tiers_of(last_stage=last_stage)
+    asked = ((tier, reviewers.reviewer_in_loop(config, task, tier)) for tier in tiers)
+    return tuple(name for tier, who in asked if who for name in names_of_checks(tier, who.checks))
 
 
 def require_reviewers(config: Config, crew: Crew, prd: Prd, probe: Callable[[str], Probe]) -> None:
@@ -75,7 +98,7 @@ def require_reviewers(config: Config, crew: Crew, prd: Prd, probe: Callable[[str
 
 def unknown(config: Config, crew: Crew, reviewer: Reviewer) -> str:
     """Why there is no such reviewer, or empty."""
-    if reviewer.executor in ("", reviewers.API):
+    if not names_agent(reviewer.executor):
         return ""
     try:
         crew.member(reviewer.executor)
@@ -91,8 +114,9 @@ def unknown(config: Config, crew: Crew, reviewer: Reviewer) -> str:
 
 def unable(config: Config, crew: Crew, reviewer: Reviewer, tier: Tier, probe: Callable[[str], Probe]) -> str:
     """Why a known reviewer cannot be asked, as far as it shows without asking; or empty. `probe` looks at an agent."""
-    model = crew.judging_model(Event(), judge=reviewers.model_of(config, reviewer, tier))
-    if model.ask is None or reviewer.executor in ("", reviewers.API):
+    judge = reviewers.model_of(config, reviewer, tier)
+    model = crew.judging_model(Event(), judge=judge, named_by=reviewers.key_of(reviewer))
+    if model.ask is None or not names_agent(reviewer.executor):
         return model.missing
     found = probe(reviewer.executor)
     return "" if found.installed else found.problem

@@ -18,6 +18,7 @@ from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Decision, Iteration
 from rulebook_ralph.core.merging import differences
 from rulebook_ralph.core.model import Prd, Task
+from rulebook_ralph.core.plan import AddAll
 from rulebook_ralph.core.taking import Put, Take
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import leftovers, record
@@ -107,7 +108,9 @@ class Settler:
         if not numbers:
             return Base()
         last = history.read(self._project.folder, numbers[-1])
-        return Base(frozenset(last.red_on_base), last.tests_on_base, last.failing_on_base)
+        return Base(
+            frozenset(last.red_on_base), last.tests_on_base, last.failing_on_base, frozenset(last.written_on_base)
+        )
 
     def _before(self, judged: Iteration) -> Iteration | None:
         """The task's iteration before this one, None where it starts anew."""
@@ -195,7 +198,8 @@ class Settler:
                 if getattr(applied.prd, word) != getattr(self.prd, word):
                     raise RalphError(f"$.{word} cannot change while a run goes on; end it first (ralph pause)")
             self._put_while_watched(applied.prd)
-            self._notice("info", f"ralph {'accept' if isinstance(edit, Take) else 'task'}: {applied.answer}")
+            by = "accept" if isinstance(edit, Take) else "plan" if isinstance(edit, AddAll) else "task"
+            self._notice("info", f"ralph {by}: {applied.answer}")
             return applied.answer
 
     def _put_file(self, edit: Put) -> str:
@@ -209,7 +213,7 @@ class Settler:
         self.watch.take(name, edit.content)
         self.landing.unsaved.add(name)
         answer = f"{name}: taken over, from the next iteration on"
-        self._notice("info", f"ralph accept: {answer}")
+        self._notice("info", answer)
         return answer
 
     # Write order, steps 2 and 3
@@ -241,10 +245,14 @@ class Settler:
         """
         last = self._before(judged)
         judged = repeats.handed_on(repeats.counted(judged, last), last)
-        number = last.best_attempt if last else None
-        best = last if last and number == last.iteration_number else number and _read(self._project, number)
-        further = best_attempt.better(judged, best or None)
+        further = best_attempt.better(judged, self._best_until(last))
         return msgspec.structs.replace(judged, best_attempt=further.iteration_number if further else None)
+
+    def _best_until(self, last: Iteration | None) -> Iteration | None:
+        """The attempt that had come furthest by then, where its record is still there."""
+        if last is None or last.best_attempt is None:
+            return None
+        return last if last.best_attempt == last.iteration_number else _read(self._project, last.best_attempt)
 
     def resettle(self, judged: Iteration, opening: Opening, *, keep_tree: bool) -> None:
         """Carry out what a dead run had judged. With `keep_tree` nothing is rolled back."""
@@ -265,7 +273,7 @@ class Settler:
             rollback=self._project.config.git.rollback,
         )
         given_up = settlement.trigger == "block" and settlement.stop_reason in policy.GIVEN_UP
-        if not given_up or judged.best_attempt is None or judged.attempt == 1:
+        if not given_up or judged.best_attempt is None:
             return settlement
         best = commits.snapshot_reference(self.prd.project, judged.task_id, judged.best_attempt)
         return replace(settlement, blocked_reason=f"{settlement.blocked_reason}; the best attempt: {best}")

@@ -188,7 +188,7 @@ def _next_steps(stop: Stop, prd: Prd, shown: list[Task], *, completed: int, bran
     elif stop.stop_reason in _GOES_ON:
         steps.append("go on: ralph resume")
     elif stop.stop_reason == "error":
-        steps.append("mend what stopped the agent, then: ralph resume")
+        steps.append("mend what stopped it, then: ralph resume")
     elif stop.stop_reason == "complete" and all(task.status == "completed" for task in prd.tasks):
         steps.append(f"merge it when you like it: git switch - && git merge {branch}")
     return tuple(steps)

@@ -10,11 +10,11 @@ from pathlib import Path
 from rulebook_ralph.core import requirements
 from rulebook_ralph.core.criteria import STAGES
 from rulebook_ralph.core.model import CompletionSummary, Prd, Stage, Task
-from rulebook_ralph.core.problem import Problem
+from rulebook_ralph.core.problem import Fault, Problem
 from rulebook_ralph.core.settings import Config, VerificationStep
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import templates
-from rulebook_ralph.loop.templates import PURPOSES, Templates
+from rulebook_ralph.loop.templates import PLAN, PURPOSES, Templates
 from rulebook_ralph.state import progress
 from rulebook_ralph.state.store import StateFolder
 
@@ -49,7 +49,7 @@ def problems(root: Path, config: Config | None = None, prd: Prd | None = None) -
     if prd is not None:
         cases += [(stage, prd, task) for stage, task in _first_open(config, prd).items()]
     broken = (_unmakable(read, config, *case) for case in cases)
-    told = tuple(dict.fromkeys(each for each in broken if each is not None))
+    told = tuple(dict.fromkeys(each for each in (*broken, _unmakable_plan(read)) if each is not None))
     return (*found, *told, *(() if told else _unused(read)))
 
 
@@ -104,6 +104,25 @@ def _unmakable(read: Templates, config: Config, stage: Stage, prd: Prd, task: Ta
         return None
     told = f"the prompt of the stage {stage} does not say what completes it; have {{{{ promise }}}} in it"
     return Problem(read.blamed(stage), None, "", told)
+
+
+def _unmakable_plan(read: Templates) -> Problem | None:
+    """Why nobody can be asked for a plan, at first or again."""
+    if PLAN not in read.names:
+        return None
+    from rulebook_ralph.loop.plan_material import Material  # noqa: PLC0415 - few projects have one
+    from rulebook_ralph.loop.planning import Planning  # noqa: PLC0415
+    from rulebook_ralph.loop.template_sandbox import BrokenTemplateError  # noqa: PLC0415
+
+    line = ("A sample.",)
+    material = Material(line, line, line, line, line, (("a/file.txt", "A sample."),))
+    try:
+        Planning(Config(), _SAMPLES, "What is wanted.", Material(), "0" * 16, str, read).question()
+        later = Planning(Config(), _SAMPLES, "What is wanted.", material, "0" * 16, str, read)
+        later.question((("A question?", "An answer."),), 1, "{}", (Fault((), "A fault."),))
+    except BrokenTemplateError as error:
+        return error.problem
+    return None
 
 
 def _unused(read: Templates) -> Iterator[Problem]:

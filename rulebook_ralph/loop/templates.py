@@ -17,6 +17,7 @@ from rulebook_ralph.core.problem import Problem, escaped
 from rulebook_ralph.state import disk
 
 SUFFIX = ".md.j2"
+PLAN = f"plan{SUFFIX}"
 BUILT_IN = "builtin/"
 LARGEST = 256 * 1024
 MOST = 100
@@ -28,6 +29,7 @@ PURPOSES: Mapping[str, str] = {
     f"reviewer{SUFFIX}": "the prompt of the stage reviewer",
     f"tester{SUFFIX}": "the prompt of the stage tester",
     f"qa{SUFFIX}": "the prompt of the stage qa",
+    PLAN: "what `ralph plan` asks a planner, in its blocks role and rules; it has variables of its own",
 }
 """The built-in templates and what each is for."""
 
@@ -60,7 +62,29 @@ VARIABLES: Mapping[str, str] = {
     "attempt": "number of the attempt at this stage of the task",
     "max_attempts": "the most attempts at it",
 }
-"""What every template can use. Texts unless it says list or number; all but `task` are cut to `limits.promptTokens`."""
+"""What every template but PLAN can use. Texts unless it says list or number; all but `task` are cut to
+`limits.promptTokens`.
+"""
+
+PLAN_VARIABLES: Mapping[str, str] = {
+    "wanted": "what is wanted",
+    "answers": "list: the questions that were asked, each with its answer",
+    "faults": "list: what is wrong with the answer before; empty at first",
+    "refused": "that answer; empty at first",
+    "questions_left": "number of the questions that may be asked; 0 where nobody is there",
+    "most_tasks": "number of the tasks that a plan may have",
+    "stages": "list: the stages that the tasks go through",
+    "has_gates": "whether a required gate is configured",
+    "gates": "list: the gates",
+    "rules": "list: the rules of the project",
+    "facts": "list: facts of the code base",
+    "tasks": "list: the tasks that are there",
+    "listing": "list: names of files and folders",
+    "files": "list: files that may matter, each with its text",
+    "data_begins": "the line that ends the instructions; what follows it is data",
+    "nonce": "a word that nobody could foresee, to mark data with",
+}
+"""What PLAN can use."""
 
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,99}}{re.escape(SUFFIX)}")
 

@@ -2,14 +2,9 @@
 
 from collections.abc import Iterable
 
-BYTES_PER_TOKEN = 3
+from rulebook_ralph.core.token_estimate import BYTES_PER_TOKEN, tokens
 
 _CUT = "\n[… cut: the whole stands in .rulebook-ralph/]"
-
-
-def tokens(text: str) -> int:
-    """An upper estimate of a text's tokens: a third of its UTF-8 bytes (English has about four to a token)."""
-    return len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN
 
 
 def cut(text: str, limit: int) -> str:

@@ -5,14 +5,11 @@ Files that git does not know yet belong to the tree. No agent speaks here, so it
 """
 
 import functools
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from threading import Event
 
-import msgspec
+from msgspec.structs import replace
 
 from rulebook_ralph.checks import verification
 from rulebook_ralph.checks.shell import ResultCache
@@ -28,8 +25,8 @@ from rulebook_ralph.loop.gate_runner import GateRunner
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.workspace.diff import read_diff, read_versions
 from rulebook_ralph.workspace.git import GitError
-from rulebook_ralph.workspace.repository import Repository
-from rulebook_ralph.workspace.snapshot import Opening, Workspace
+from rulebook_ralph.workspace.snapshot import Opening
+from rulebook_ralph.workspace.standing_tree import standing_tree
 
 _NO_CHANGE = "no change of this task is found, neither uncommitted nor in the history that is here"
 
@@ -68,7 +65,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _AtHand:
     """The tree that is verified, in what gates run, and what commands said of it."""
 
     opening: Opening
@@ -103,7 +100,7 @@ class Verifier:
         try:
             gates = runner.run(opening, to_the_end=True, tree=tree, cache=cache)
             stages = [
-                self._stage(task, stage, _Standing(opening, tree, runner, cache), with_models=with_models)
+                self._stage(task, stage, _AtHand(opening, tree, runner, cache), with_models=with_models)
                 for task in tasks
                 for stage in requirements.stages_of(self.project.config, task)
             ]
@@ -124,7 +121,7 @@ class Verifier:
         verifications = (requirements.criteria_for(config, task, stage).verification for stage in stages)
         return any(isinstance(part, Semantic) for each in verifications for part in _parts(each))
 
-    def _stage(self, task: Task, stage: Stage, standing: _Standing, *, with_models: bool) -> StageVerdict:
+    def _stage(self, task: Task, stage: Stage, at: _AtHand, *, with_models: bool) -> StageVerdict:
         criteria = requirements.criteria_for(self.project.config, task, stage)
         parts = list(_parts(criteria.verification))
         if all(isinstance(part, StringMatch) for part in parts):
@@ -132,19 +129,17 @@ class Verifier:
         looks = [part for part in parts if isinstance(part, Semantic)]
         if any(part.check_for for part in looks) and not with_models:
             return StageVerdict(task.id, stage, _NOTHING, f"a model judges it; run: ralph verify {task.id}")
-        work = functools.cache(lambda: self._work(task, standing.opening.tree, standing.tree))
+        work = functools.cache(lambda: self._work(task, at.opening.tree, at.tree))
         try:
-            subject = self._subject(task, stage, criteria, work, standing)
-            verified = verification.verify(criteria, subject, cache=standing.cache, semantic_check=_judged_or_failed)
+            subject = self._subject(task, stage, criteria, work, at)
+            verified = verification.verify(criteria, subject, cache=at.cache, semantic_check=_judged_or_failed)
         except UnusableError as error:
             return StageVerdict(task.id, stage, Verified(passed=False, reason=str(error), results=(error.result,)))
         if not looks or not verified.passed or subject.diff():
             return StageVerdict(task.id, stage, verified)
         if not verified.proven:
             return StageVerdict(task.id, stage, _NOTHING, _NO_CHANGE)
-        return StageVerdict(
-            task.id, stage, msgspec.structs.replace(verified, warnings=(*verified.warnings, _NO_CHANGE))
-        )
+        return StageVerdict(task.id, stage, replace(verified, warnings=(*verified.warnings, _NO_CHANGE)))
 
     def _work(self, task: Task, head: str, tree: str) -> tuple[FileDiff, ...]:
         """The task's change as it stands: of the files of its commit, where it is done; else what is not committed."""
@@ -161,10 +156,10 @@ class Verifier:
         return tuple(file for file in read_diff(repository, before, tree) if file.path in paths)
 
     def _subject(
-        self, task: Task, stage: Stage, criteria: Criteria, diff: Callable[[], tuple[FileDiff, ...]], at: _Standing
+        self, task: Task, stage: Stage, criteria: Criteria, diff: Callable[[], tuple[FileDiff, ...]], at: _AtHand
     ) -> Subject:
         repository, tree = self.project.repository, at.tree
-        place = at.runner.stand(at.opening, tree)
+        place = at.runner.stand(at.opening, tree) if criteria.may_run_commands else None
 
         def relevant_files() -> Mapping[str, str]:
             files = [FileDiff(kind="M", path=path, old_path=path) for path in task.relevant_files]
@@ -172,7 +167,7 @@ class Verifier:
             return {path: versions.after for path, versions in found.items() if versions.after is not None}
 
         return Subject(
-            root=place.root,
+            root=place.root if place else repository.root,
             stage=stage,
             promise=criteria.promise,
             promises=(criteria.promise,),  # no agent speaks here: its promise is not in question
@@ -184,8 +179,8 @@ class Verifier:
             diff=diff,
             relevant_files=relevant_files,
             tree=lambda: tree,
-            put_back=lambda: at.runner.stand(at.opening, tree),
-            environment=place.environment,
+            put_back=lambda: at.runner.stand(at.opening, tree) if place else None,
+            environment=place.environment if place else {},
             clean=self.clean,
             cancelled=self.cancelled,
             ask=self.ask,
@@ -194,28 +189,6 @@ class Verifier:
 
 
 _NOTHING = Verified(passed=True)
-
-
-def standing_tree(repository: Repository, *, with_new_files: bool) -> tuple[Opening, str]:
-    """HEAD, and the tree that stands there now, with an index of its own: others may verify, or run.
-
-    Files that git does not know are hashed only where they are wanted: they may be many.
-    """
-    private = repository.private
-    private.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=private, prefix="verify-") as folder:
-        workspace = Workspace(repository, index=f"{Path(folder).name}/index")
-        opening = workspace.open()
-        left_out = opening.untracked
-        if with_new_files:
-            left_out = frozenset(path for path in left_out if _cannot_be_added(repository.root / path))
-        now = replace(opening, untracked=left_out)
-        return now, workspace.capture(now)
-
-
-def _cannot_be_added(file: Path) -> bool:
-    """Whether it is unreadable, or a repository of its own."""
-    return not os.access(file, os.R_OK) or (file / ".git").exists()
 
 
 def _parts(verification: Verification) -> Iterator[Verification]:

@@ -8,10 +8,12 @@ from collections.abc import Collection, Sequence
 
 from rulebook_ralph.core.model import Task
 from rulebook_ralph.sources import checklist_entries, rulebook_checklist
+from rulebook_ralph.sources.checklist_tree import unticked_row
 from rulebook_ralph.sources.source import IN_MARKDOWN, SUFFIXES
 from rulebook_ralph.sources.told_apart import id_in_source
 
 _LINE_END = re.compile(r"(\r\n|\r|\n)")
+_SAYS_DONE = re.compile(r"\b(?:passes|status)\b|\b(?:true|completed)\b")
 _BYTE_ORDER_MARK = "\ufeff"
 
 
@@ -45,6 +47,19 @@ def said_to_be_done(data: bytes, tasks: Sequence[Task]) -> Collection[str]:
         return [task.id for task in tasks] if rulebook_checklist.read(text).completed else []
     done = {entry.id for entry in checklist_entries.read_entries(text) if entry.is_ticked}
     return [task.id for task in tasks if id_in_source(task) in done]
+
+
+def is_said_to_be_done(data: bytes, task: Task, *, without: Collection[int]) -> bool:
+    """Whether a task that its file says to be done is so by other rows (from 0) than those alone. Of files without
+    boxes it is not, where any of those tells that something is done.
+    """
+    parts = _parts(data)
+    for row in without:
+        if file_of(task):
+            parts[2 * row : 2 * row + 1] = [unticked_row(text) for text in parts[2 * row : 2 * row + 1]]
+        elif any(map(_SAYS_DONE.search, parts[2 * row : 2 * row + 1])):
+            return False
+    return not file_of(task) or bool(said_to_be_done("".join(parts).encode("utf-8", "surrogateescape"), [task]))
 
 
 def _parts(data: bytes) -> list[str]:

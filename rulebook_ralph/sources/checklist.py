@@ -4,7 +4,7 @@ A file is taken whole or not at all. Items without an id of their own get one ma
 the item moves.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rulebook_ralph.core.model import Json, Task
@@ -13,48 +13,27 @@ from rulebook_ralph.sources import checklist_order
 from rulebook_ralph.sources.checklist_details import Details, read_details
 from rulebook_ralph.sources.checklist_entries import Entry, read_entries
 from rulebook_ralph.sources.rulebook_task import complexity
-from rulebook_ralph.sources.source import COMMIT_MESSAGE, RefusedTasksError, SourceReading, shown_path
-from rulebook_ralph.sources.text_file import UnreadableError, read_text
-
-name = "checklist"
+from rulebook_ralph.sources.source import COMMIT_MESSAGE, DONE_BEFORE, RefusedTasksError
+from rulebook_ralph.sources.text_file import read_text
 
 VERIFIED = "VERIFICATION_PASS"
 """The promise of a `[VERIFY]` task."""
 _LONGEST_TITLE = 200
 
 
-def find(root: Path) -> Path | None:  # noqa: ARG001 - a Source; these files have no place of their own
-    """None: only files that a person names are read."""
-    return None
+def read(path: Path, shown: str) -> tuple[Task, ...]:
+    """The tasks of a file, with its own ids, which depend on others of it only; `shown` is their source.
 
-
-def read_all(paths: Sequence[Path], *, root: Path, known_ids: Collection[str] = ()) -> SourceReading:  # noqa: ARG001
-    """Read the files in their order, each with ids of its own. Tasks of a file depend on others of it only.
-
-    Raises RefusedTasksError where anything in a file is wrong, with every problem of every file.
+    Raises UnreadableError, and RefusedTasksError with all that is wrong.
     """
-    tasks: list[Task] = []
-    problems: list[Problem] = []
-    shown = []
-    for path in dict.fromkeys(path.resolve() for path in paths):
-        shown.append(shown_path(path, root))
-        try:
-            entries = read_entries(read_text(path, within=path.parent))
-            tasks += _tasks(entries, shown[-1], problems)
-        except UnreadableError as error:
-            problems.append(Problem(shown[-1], error.problem.line, "", error.problem.message))
-    if problems:
-        raise RefusedTasksError(problems)
-    return SourceReading(tasks=tuple(tasks), folders=tuple(shown))
-
-
-def _tasks(entries: Sequence[Entry], shown: str, problems: list[Problem]) -> Iterator[Task]:
-    wrong = [Problem(shown, line, "", message) for line, message in _faults(entries)]
-    needed = None if wrong else checklist_order.dependencies(entries)
-    if not wrong and needed is None:
-        wrong = [Problem(shown, None, "", "has runs of [P] so long one after the other that nobody could follow them")]
-    problems += wrong
-    return (_task(entry, after, shown) for entry, after in zip(entries, needed or (), strict=False))
+    entries = read_entries(read_text(path, within=path.parent))
+    if wrong := [Problem(shown, line, "", message) for line, message in _faults(entries)]:
+        raise RefusedTasksError(wrong)
+    needed = checklist_order.dependencies(entries)
+    if needed is None:
+        told = "has runs of [P] so long one after the other that nobody could follow them"
+        raise RefusedTasksError([Problem(shown, None, "", told)])
+    return tuple(_task(entry, after, shown) for entry, after in zip(entries, needed, strict=True))
 
 
 def _faults(entries: Sequence[Entry]) -> Iterator[tuple[int | None, str]]:
@@ -110,7 +89,5 @@ def _completion(details: Details, *, is_check: bool) -> dict[str, Json]:
 
 
 def _metadata(entry: Entry, details: Details) -> Json:
-    metadata: Json = {COMMIT_MESSAGE: details.commit_message} if details.commit_message else {}
-    if entry.is_ticked:
-        metadata["imported"] = "completed"
-    return metadata
+    message: Json = {COMMIT_MESSAGE: details.commit_message} if details.commit_message else {}
+    return message | (DONE_BEFORE if entry.is_ticked else {})

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from rulebook_ralph.core.printable import printable
-from rulebook_ralph.sources.checklist_entries import is_label
+from rulebook_ralph.sources.checklist_entries import is_label, label_and_rest
 from rulebook_ralph.sources.checklist_tree import Item
 from rulebook_ralph.sources.markdown import Line, code_spans
 from rulebook_ralph.sources.rulebook_proposal import MAX_FILES
 
-_LABEL = re.compile(r"(?:\*\*|__)\s*([^*_:]{1,40}?)\s*(?::\s*)?(?:\*\*|__)\s*:?\s*")
 _NOTE = re.compile(r"_([A-Za-z][A-Za-z ]{0,30}):\s*(\S.*?)_\s*")
 _ORDER = re.compile(r"(?:(?:please\s+)?(?:run|execute|command)\b:?)?\s*", re.IGNORECASE)
 _ABOUT_A_FILE = re.compile(r"\s*(?:is|are|exists?|has|have|contains?|should|must|shows?|file|folder)\b", re.IGNORECASE)
@@ -96,7 +95,7 @@ def _details(item: Item) -> Iterator[_Detail]:
         for line in group:
             if is_label(line.text) or _NOTE.fullmatch(line.text) or not current.label:
                 yield current
-                current = _labelled(line.text)
+                current = _Detail(*label_and_rest(line.text))
             else:
                 current.text = f"{current.text} {line.text}".strip()
     yield current
@@ -105,7 +104,7 @@ def _details(item: Item) -> Iterator[_Detail]:
 
 
 def _of_item(item: Item) -> _Detail:
-    detail = _labelled(_flowed(item.lines))
+    detail = _Detail(*label_and_rest(_flowed(item.lines)))
     detail.code += _blocks(item.lines)
     for child in item.children:
         inner = _of_item(child)
@@ -113,11 +112,6 @@ def _of_item(item: Item) -> _Detail:
         detail.items += [text for text in (own, *(f"  {deeper}" for deeper in inner.items)) if text.strip()]
         detail.code += inner.code
     return detail
-
-
-def _labelled(text: str) -> _Detail:
-    label = _LABEL.match(text) if is_label(text) else None
-    return _Detail(printable(label[1]).strip(), text[label.end() :].strip()) if label else _Detail("", text)
 
 
 def _flowed(lines: Sequence[Line]) -> str:

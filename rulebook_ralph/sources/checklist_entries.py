@@ -20,7 +20,7 @@ MARKERS = ("P", "VERIFY", "RED", "GREEN", "YELLOW")
 _ID = r"(?:\d{1,6}(?:\.\d{1,6}){1,9}[a-z]?|V\d{1,6}|T\d{3,6}|[A-Z]{1,5}-\d{1,6})"
 _WITH_ID = re.compile(rf"({_ID})(?:[.):](?=\s|$)|(?=\s|$))\s*|(\d{{1,6}})[.):](?:\s+|$)")
 _MARKER = re.compile(rf"\[(?:({'|'.join(MARKERS)})|FIX\s+({_ID}|\d{{1,6}}))\]\s*")
-_LABEL = re.compile(r"(?:\*\*|__)[^*_]{1,40}?(?:(?:\*\*|__)\s*:|:\s*(?:\*\*|__))")
+_LABEL = re.compile(r"(?:\*\*|__)([^*_]{1,40}?)(?:(?:\*\*|__)\s*:|:\s*(?:\*\*|__)\s*:?)\s*")
 _LONGEST_SLUG = 48
 _DIGITS = 6
 
@@ -33,7 +33,6 @@ class Entry:
 
     item: Item
     id: str
-    has_own_id: bool
     title: str
     markers: tuple[str, ...]
     fixes: tuple[str, ...]
@@ -61,7 +60,7 @@ def read_entries(text: str) -> tuple[Entry, ...]:
     entries = []
     for item, start, above in found:
         task_id = start.id or _derived(start.title, [item.section, *(_text(one) for one in above)], taken)
-        entries.append(Entry(item, task_id, bool(start.id), start.title, start.markers, start.fixes, above))
+        entries.append(Entry(item, task_id, start.title, start.markers, start.fixes, above))
     return tuple(entries)
 
 
@@ -107,6 +106,12 @@ def _within(item: Item, above: tuple[Item, ...]) -> Iterator[tuple[Item, _Start,
 def is_label(text: str) -> bool:
     """Whether a text begins with a bold label, as `**Do**: …`."""
     return _LABEL.match(text) is not None
+
+
+def label_and_rest(text: str) -> tuple[str, str]:
+    """The label that a text begins with, empty where there is none, and the rest."""
+    label = _LABEL.match(text)
+    return (printable(label[1]).strip(), text[label.end() :].strip()) if label else ("", text)
 
 
 def _text(item: Item) -> str:

@@ -16,7 +16,7 @@ _DEEPEST = 40
 @dataclass(slots=True)
 class Item:
     """One item. `box` is whether its box is ticked, None for a plain bullet; `row` counts from 0. The first of `lines`
-    is what follows the bullet and the box. `holds_box` is set by `mark_branches`.
+    is what follows the bullet and the box. `holds_box` is whether a box stands below it.
     """
 
     indent: int
@@ -92,6 +92,8 @@ class Tree:
             box, text = boxed[1] in ("x", "X"), text[boxed.end() :]
         while self._open and (line.indent < self._open[-1].indent + 2 or len(self._open) >= _DEEPEST):
             self._open.pop()
+        for above in self._open if box is not None else ():
+            above.holds_box = True
         section = " / ".join(title for _, title in self._headings)
         item = Item(line.indent, section, box, self._row, [Line(text.strip(), line.indent)])
         (self._open[-1].children if self._open else self.roots).append(item)
@@ -115,19 +117,12 @@ def all_of(item: Item) -> Iterator[Item]:
         yield from all_of(child)
 
 
-def mark_branches(item: Item) -> bool:
-    """Note for the item and all below it whether a box stands below; returns whether it has or holds one."""
-    below = [mark_branches(child) for child in item.children]
-    item.holds_box = any(below)
-    return item.holds_box or item.box is not None
-
-
 def is_done(group: Item, done: Container[int]) -> bool:
     """Whether every box below a group is ticked, or that of an item whose `id()` is in `done`; groups inside are done
     as their items are.
     """
     below = [one for one in _inside(group) if one.box is not None]
-    return all(one.box or id(one) in done or any(inner.box is not None for inner in _inside(one)) for one in below)
+    return all(one.box or id(one) in done or one.holds_box for one in below)
 
 
 def _inside(item: Item) -> Iterator[Item]:
@@ -145,3 +140,9 @@ def ticked_row(row: str) -> str | None:
         start = box.start(1) - 1
         return f"{row[:start]}[x] {row[start:]}"
     return row if box[1] in ("x", "X") else f"{row[: box.start(1)]}x{row[box.end(1) :]}"
+
+
+def unticked_row(row: str) -> str:
+    """The row with its box open, if it has one."""
+    box = _BOX_IN_ROW.match(row)
+    return row if box is None or box[1] not in _BOX_MARKS else f"{row[: box.start(1)]} {row[box.end(1) :]}"

@@ -18,6 +18,7 @@ from rulebook_ralph.core.problem import Fault, JsonPath, escaped
 from rulebook_ralph.core.refusal import fields_of, item_type
 from rulebook_ralph.core.settings import PositiveInt, Settings
 from rulebook_ralph.core.struct_reading import Tree, camel, read_struct
+from rulebook_ralph.sources.source import DONE_BEFORE
 
 SPEC_ID = "specId"
 """Where a task's `spec_id` stands in its metadata."""
@@ -209,7 +210,7 @@ def _metadata(tree: Tree, kept: Json, path: JsonPath, written: Mapping[str, str]
             faults.append(Fault((*path, written["specId"]), f"stands in `metadata` already, as `{SPEC_ID}`"))
         metadata[SPEC_ID] = spec_id
     if tree.get("status") == "completed":
-        metadata["imported"] = "completed"
+        metadata |= DONE_BEFORE
     return metadata
 
 

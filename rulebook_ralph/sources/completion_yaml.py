@@ -21,8 +21,6 @@ from rulebook_ralph.sources.completion_task import TaskReading, read_task
 from rulebook_ralph.sources.source import RefusedTasksError, SourceProblem, SourceReading, shown_path
 from rulebook_ralph.sources.text_file import UnreadableError, read_text
 
-name = "completion_yaml"
-
 LONGEST_TEXT = 1024 * 1024
 MOST_VALUES = 100_000
 
@@ -47,11 +45,6 @@ class _File:
         found = dict.fromkeys(self.faults)
         told = [Problem(self.shown, self.line(fault.path), json_path(fault.path), fault.message) for fault in found]
         return [*self.problems, *sorted(told, key=lambda problem: problem.line or 0)]
-
-
-def find(root: Path) -> Path | None:  # noqa: ARG001 - a Source; these files have no place of their own
-    """None: only files that a person names are read."""
-    return None
 
 
 def read_all(paths: Sequence[Path], *, root: Path, known_ids: Collection[str] = ()) -> SourceReading:
@@ -159,7 +152,7 @@ def _check_together(files: Iterable[_File], known_ids: Collection[str]) -> None:
     elsewhere = {*known_ids, *(task_id for file in files for task_id in file.ids)} - own
     others = tuple(Task(id=task_id, title="") for task_id in sorted(elsewhere))
     tasks = (*(reading.task for _, reading in checked), *others)
-    for fault in problems_of(Prd(version=PRD_VERSION, project=name, tasks=tasks)):
+    for fault in problems_of(Prd(version=PRD_VERSION, project="tasks", tasks=tasks)):
         index = fault.path[1] if len(fault.path) > 1 else None
         if isinstance(index, int) and index < len(checked) and fault.path[2:3] != ("id",):
             file, reading = checked[index]

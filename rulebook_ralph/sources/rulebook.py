@@ -17,8 +17,6 @@ from rulebook_ralph.sources.rulebook_task import TaskFolder
 from rulebook_ralph.sources.source import LONGEST_SHOWN, SourceProblem, SourceReading
 from rulebook_ralph.sources.text_file import UnreadableError
 
-name = "rulebook"
-
 _PLACES = (".rulebook/tasks", "rulebook/tasks")
 _ARCHIVE = "archive"
 _ARCHIVED = re.compile(r"\d{4}-\d{2}-\d{2}-(.+)")

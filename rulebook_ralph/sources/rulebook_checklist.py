@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from rulebook_ralph.sources.checklist_tree import Item, Title, all_of, is_done, mark_branches, read_tree, ticked_row
+from rulebook_ralph.sources.checklist_tree import Item, Title, all_of, is_done, read_tree, ticked_row
 from rulebook_ralph.sources.markdown import LONGEST_CONTEXT, Line, without_closing_comment, without_leading_bold
 
 FILE_NAME = "tasks.md"
@@ -35,7 +35,7 @@ def read(text: str) -> Checklist:
     if not boxes:
         for root in tree.roots:
             for item in all_of(root):
-                item.box = False
+                item.box, item.holds_box = False, bool(item.children)
     return Checklist(
         title=tree.title,
         items=tuple(dict.fromkeys(criterion for _, criterion in criteria(tree.roots))),
@@ -59,8 +59,6 @@ def ticked(rows: Sequence[str], verified: Collection[str]) -> dict[int, str] | N
 
 def criteria(roots: Sequence[Item]) -> list[tuple[Item, str]]:
     """The criteria that the lists tell, each with the item it stands in; the same words may come more than once."""
-    for root in roots:
-        mark_branches(root)
     found: list[tuple[Item, str]] = []
     for _, siblings in groupby(roots, key=lambda root: root.section):
         found += _leaves(list(siblings), "")

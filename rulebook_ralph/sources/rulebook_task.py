@@ -12,7 +12,7 @@ import msgspec
 from rulebook_ralph.core.model import Complexity, Task
 from rulebook_ralph.sources import rulebook_checklist, rulebook_metadata, rulebook_proposal, rulebook_spec
 from rulebook_ralph.sources.rulebook_metadata import Metadata, Reference
-from rulebook_ralph.sources.source import SourceProblem
+from rulebook_ralph.sources.source import DONE_BEFORE, SourceProblem
 from rulebook_ralph.sources.text_file import UnreadableError, read_text, read_text_if_there, refuse_link_out
 
 PROPOSAL = "proposal.md"
@@ -77,7 +77,7 @@ def read(folder: Path, *, within: Path, root: Path) -> TaskFolder:
         estimated_complexity=complexity(len(checklist.items) + sum(spec.requirements for spec in specs)),
         relevant_files=tuple(files)[: rulebook_proposal.MAX_FILES],
         source=path_from(root, folder),
-        metadata=metadata.kept | ({"imported": "completed"} if checklist.completed else {}),
+        metadata=metadata.kept | (DONE_BEFORE if checklist.completed else {}),
     )
     return TaskFolder(
         task, rulebook_proposal.phase_of(folder.name), metadata.blocked_by, metadata.blocks, metadata.problems

@@ -1,11 +1,10 @@
 """What every source of tasks gives, whatever its files look like."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-from rulebook_ralph.core.model import Task
+from rulebook_ralph.core.model import Json, Task
 from rulebook_ralph.core.problem import Problem, escaped
 from rulebook_ralph.errors import RalphError
 
@@ -17,6 +16,8 @@ SUFFIXES = (*IN_YAML, *IN_MARKDOWN, *IN_JSON)
 """How the names of files of tasks end; any other source is a folder."""
 COMMIT_MESSAGE = "commitMessage"
 """Where a task's metadata has the subject of its commit."""
+DONE_BEFORE: Json = {"imported": "completed"}
+"""The metadata of a task that was done when it was imported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,24 +57,6 @@ class RefusedTasksError(RalphError):
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         super().__init__(f"{problems[0]}{more}")
         self.problems = tuple(problems)
-
-
-class Source(Protocol):
-    """A module (or object) that finds task lists of one kind and reads them."""
-
-    @property
-    def name(self) -> str: ...
-
-    def find(self, root: Path, /) -> Path | None:
-        """Where this kind of task list lies in a project, or None."""
-        ...
-
-    def read_all(self, paths: Sequence[Path], /, *, root: Path, known_ids: Collection[str] = ()) -> SourceReading:
-        """Read what the paths name. `known_ids` may be depended on although they are not read.
-
-        Raises RalphError where a path holds no task list of this kind.
-        """
-        ...
 
 
 def shown_path(path: Path, root: Path) -> str:

@@ -3,21 +3,18 @@
 A file is taken whole or not at all. `passes: true` counts at an id's first import.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
-from rulebook_ralph.core.model import PRD_VERSION, Json, Prd, Task
+from rulebook_ralph.core.model import PRD_VERSION, Prd, Task
 from rulebook_ralph.core.prd_rules import problems_of
 from rulebook_ralph.core.problem import Fault, Problem, escaped, json_path
 from rulebook_ralph.sources.rulebook_task import complexity
-from rulebook_ralph.sources.source import RefusedTasksError, SourceReading, shown_path
+from rulebook_ralph.sources.source import DONE_BEFORE, RefusedTasksError
 from rulebook_ralph.sources.text_file import UnreadableError, read_text
-
-name = "user_stories"
-
 
 _STORIES = "userStories"
 _KEYS = {"tasks": _STORIES, "dependencies": "dependsOn"}
@@ -39,30 +36,15 @@ class _File(msgspec.Struct, frozen=True, rename="camel"):
     user_stories: tuple[_Story, ...]
 
 
-def find(root: Path) -> Path | None:  # noqa: ARG001 - a Source; these files have no place of their own
-    """None: only files that a person names are read."""
-    return None
+def read(path: Path, shown: str) -> tuple[Task, ...]:
+    """The tasks of a file, with its own ids; `shown` is their source.
 
-
-def read_all(paths: Sequence[Path], *, root: Path, known_ids: Collection[str] = ()) -> SourceReading:  # noqa: ARG001
-    """Read the files in their order, each with ids of its own.
-
-    Raises RefusedTasksError where anything in a file is wrong, with every problem of every file.
+    Raises UnreadableError, and RefusedTasksError with all that is wrong.
     """
-    tasks: list[Task] = []
-    problems: list[Problem] = []
-    shown = []
-    for path in dict.fromkeys(path.resolve() for path in paths):
-        shown.append(shown_path(path, root))
-        try:
-            found = tuple(_task(story, shown[-1]) for story in _decoded(path).user_stories)
-            problems += [Problem(shown[-1], None, json_path(fault.path), fault.message) for fault in _faults(found)]
-            tasks += found
-        except UnreadableError as error:
-            problems.append(Problem(shown[-1], error.problem.line, "", error.problem.message))
-    if problems:
-        raise RefusedTasksError(problems)
-    return SourceReading(tasks=tuple(tasks), folders=tuple(shown))
+    tasks = tuple(_task(story, shown) for story in _decoded(path).user_stories)
+    if wrong := [Problem(shown, None, json_path(fault.path), fault.message) for fault in _faults(tasks)]:
+        raise RefusedTasksError(wrong)
+    return tasks
 
 
 def _decoded(path: Path) -> _File:
@@ -80,13 +62,12 @@ def _faults(tasks: tuple[Task, ...]) -> Iterator[Fault]:
     for index, task in enumerate(tasks):
         if not task.title:
             yield Fault((_STORIES, index, "title"), "must not be empty")
-    for fault in problems_of(Prd(version=PRD_VERSION, project=name, tasks=tasks)):
+    for fault in problems_of(Prd(version=PRD_VERSION, project=_STORIES, tasks=tasks)):
         where = (_KEYS.get(step, step) if isinstance(step, str) else step for step in fault.path)
         yield Fault(tuple(where), fault.message)
 
 
 def _task(story: _Story, shown: str) -> Task:
-    metadata: Json = {"imported": "completed"} if story.passes else {}
     return Task(
         id=story.id,
         title=" ".join(story.title.split()),
@@ -98,5 +79,5 @@ def _task(story: _Story, shown: str) -> Task:
         estimated_complexity=complexity(len(story.acceptance_criteria)),
         notes=story.notes.strip(),
         source=shown,
-        metadata=metadata,
+        metadata={**DONE_BEFORE} if story.passes else {},
     )

@@ -12,7 +12,7 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.state import disk
 
 _LARGEST = 8 * 1024 * 1024
-_MOST = 500
+_MOST = 10_000
 """Files that are remembered; the oldest go first."""
 
 

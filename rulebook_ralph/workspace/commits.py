@@ -37,6 +37,10 @@ def snapshot_reference(project: str, task_id: str, number: int) -> str:
     return f"refs/ralph/{project}/tasks/{task_id}/{number}"
 
 
+class SigningError(GitError):
+    """A commit could be made, but not signed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """Author and committer as git wants them in a commit, without the time."""
@@ -64,17 +68,14 @@ def signing_problem(repository: Repository) -> str | None:
         return None
     try:
         commit_tree(repository, repository.tree_of("HEAD"), "HEAD", "ralph: can this be signed?\n", sign=True)
-    except GitError as error:
+    except SigningError as error:
         return error.stderr.splitlines()[0] if error.stderr else "signing failed"
     return None
 
 
 def wants_signing(repository: Repository) -> bool:
     """Whether commits are to be signed (commit.gpgSign)."""
-    try:
-        return repository.git.text("config", "--type=bool", "--get", "commit.gpgSign") == "true"
-    except GitError:
-        return False
+    return repository.git.answer("config", "--type=bool", "--get", "commit.gpgSign") == "true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,13 +185,15 @@ def blobs_of_files(repository: Repository, names: Sequence[str]) -> dict[str, st
 
 
 def commit_tree(repository: Repository, tree: str, parent: str, message: str, *, sign: bool) -> str:
-    """A commit of exactly that tree; raises GitError where signing fails."""
-    options = ["-S"] if sign else []
-    output = repository.git.raw(
-        *("commit-tree", *options, "-p", parent, tree),
-        stdin=message.encode("utf-8", "surrogateescape"),
-        timeout=_SIGNING_TIMEOUT if sign else None,
-    )
+    """A commit of exactly that tree. Raises GitError; SigningError where it cannot be signed."""
+    command, told = ("commit-tree", "-p", parent, tree), message.encode("utf-8", "surrogateescape")
+    if not sign:
+        return repository.git.raw(*command, stdin=told).decode("ascii").strip()
+    try:
+        output = repository.git.raw(*command, "-S", stdin=told, timeout=_SIGNING_TIMEOUT)
+    except GitError as error:
+        repository.git.raw(*command, stdin=told)  # where this fails too, it was not for the signature
+        raise SigningError(repository.root, command, error.code, error.stderr) from None
     return output.decode("ascii").strip()
 
 
@@ -280,6 +283,7 @@ def _import(repository: Repository, lines: Iterator[bytes], *, mark: int) -> str
         if process.returncode != 0:
             problems.seek(0)
             told = problems.read().decode("utf-8", "replace").strip().splitlines() or ["it gave no reason"]
-            raise RalphError(f"git could not save to {repository.common_folder}: {told[0][:300]}")
+            where = repository.common_folder
+            raise RalphError(f"git could not save to {where}: {told[0][:300]}; mend that, then give the command again")
         found = dict(line.split() for line in Path(marks.name).read_text("ascii").splitlines())
         return found[f":{mark}"]

@@ -1,12 +1,11 @@
 """What differs between two trees, line by line, whatever git's configuration and attributes say.
 
 Both questions are asked from an empty folder with no index, so that a `.gitattributes` that an agent left can declare
-no text binary and name no driver. What is kept is bounded: a file with too much of a patch counts as binary and cut.
+no text binary and name no driver. A file of whose patch too much would be kept (patch.py) counts as binary and cut.
 """
 
 import hashlib
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -14,18 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Literal, cast
+from typing import IO, cast
 
 from rulebook_ralph.core.diff import FileDiff, Line, Versions
 from rulebook_ralph.core.model import STATE_FOLDER
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.workspace.git import OPTIONS, GitError
+from rulebook_ralph.workspace.patch import MOST_OF_A_FILE, read_files
 from rulebook_ralph.workspace.repository import Repository
-
-MOST_OF_A_FILE = 4 * 1024 * 1024
-"""Bytes of one file's patch, or of one version of a file, that are kept."""
-MOST_OF_A_PATCH = 20 * 1024 * 1024
-"""Bytes of patch that are kept of all files together."""
 
 _NULS, _FEW_NULS, _UNREADABLE = 0.01, 3, 0.1
 """So much of a text may be NULs (a few in any case) and no UTF-8: a NUL in a program hides nothing of it."""
@@ -42,14 +37,10 @@ _ARGUMENTS = (
 )
 _BESIDES_STATE = ("--", f":(top,exclude,literal){STATE_FOLDER}")
 _BLOCK = 1024 * 1024
+_ASTRAY = (b"symlink", b"dangling", b"loop", b"notdir")
+"""What git says of a link that leads out of the tree or to nothing in it, before the length of a text that follows."""
 _SHA256 = 64
 """Digits of a name in repositories of the newer format."""
-_ENTRY = re.compile(rb':\d+ \d+ \w+ \w+ ([A-Z])\d*\t("(?:[^"\\]|\\.)*"|[^\t\n]*)(?:\t("(?:[^"\\]|\\.)*"|[^\t\n]*))?\n')
-_HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-_ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
-_ESCAPED = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
-
-_Kind = Literal["A", "M", "D", "R"]
 
 
 def read_diff(repository: Repository, before_tree: str, after_tree: str) -> tuple[FileDiff, ...]:
@@ -61,7 +52,7 @@ def read_diff(repository: Repository, before_tree: str, after_tree: str) -> tupl
     if before_tree == after_tree:
         return ()
     with _reading(repository, (*_ARGUMENTS, before_tree, after_tree, *_BESIDES_STATE)) as output:
-        found = list(_read_files(output))
+        found = list(read_files(output))
     doubtful = [file for file, by_git in found if by_git and file.kind != "D"]
     texts = read_versions(repository, before_tree, after_tree, doubtful) if doubtful else {}
     files = [_as_text(file, texts[file.path]) if file.path in texts else file for file, _ in found]
@@ -115,102 +106,23 @@ def folders_among(repository: Repository, tree: str, paths: Sequence[str]) -> fr
         return frozenset(path for path in asked if output.readline() == b"tree\n")
 
 
-# The patch
-
-
-def _read_files(output: IO[bytes]) -> Iterator[tuple[FileDiff, bool]]:
-    """Each file, and whether it was git that called it binary."""
-    entries: list[tuple[str, str, str | None]] = []
-    line = output.readline()
-    while entry := _ENTRY.fullmatch(line):
-        entries.append((entry[1].decode(), _unquoted(entry[2]), _unquoted(entry[3]) if entry[3] else None))
-        line = output.readline()
-    patches = _Patches(output)
-    for letter, first, second in entries:
-        parts = 2 if letter == "T" else 1  # a changed type is shown as a removal and an addition
-        added, removed, binary = patches.next_file(parts)
-        kind = cast("_Kind", letter if letter in "ADR" else "M")
-        path = second or first
-        old_path = None if kind == "A" else first
-        yield FileDiff(kind, path, old_path, () if binary else added, () if binary else removed, binary), patches.by_git
-
-
-class _Patches:
-    """The patches of the files one after another. Within a hunk a line begins with a mark, so that no file's content
-    is taken for a header.
+def links_out(repository: Repository, tree: str, paths: Sequence[str]) -> Mapping[str, str]:
+    """Those of a tree's links that lead, through whatever links, to something that it does not hold and that is there
+    in the work tree, or may be elsewhere; and where, if that is out of the repository. Raises GitError.
     """
-
-    def __init__(self, output: IO[bytes]) -> None:
-        self._output = output
-        self._kept = 0
-        self._line = b""
-        self._size = 0
-        self.by_git = False
-        """Whether git called the last file binary."""
-        self._advance()
-
-    def next_file(self, parts: int) -> tuple[tuple[Line, ...], tuple[Line, ...], bool]:
-        """Added and removed lines of the next `parts` patches, and whether they could not be kept."""
-        added: list[Line] = []
-        removed: list[Line] = []
-        self._size = 0
-        self.by_git = False
-        shown = [self._read_patch(added, removed) for _ in range(parts)]
-        if not all(shown):
-            return (), (), True
-        self._kept += self._size
-        return tuple(added), tuple(removed), False
-
-    def _read_patch(self, added: list[Line], removed: list[Line]) -> bool:
-        """Whether the whole patch was text and small enough."""
-        old = new = 0
-        shown = True
-        self._advance()
-        while self._line and not self._line.startswith(b"diff --git "):
-            mark = self._line[:1]
-            if not shown or self._is_too_much():
-                shown = False
-                added.clear()
-                removed.clear()
-            elif mark == b"@" and (hunk := _HUNK.match(self._line)):
-                old, new = int(hunk[1]), int(hunk[3])
-            elif not (old or new):  # the header
-                self.by_git = self._line.startswith(b"Binary files ")
-                shown = not self.by_git
-            elif mark == b"+":
-                added.append(Line(new, _text(self._line[1:])))
-                new += 1
-            elif mark == b"-":
-                removed.append(Line(old, _text(self._line[1:])))
-                old += 1
-            self._advance()
-        return shown
-
-    def _is_too_much(self) -> bool:
-        return self._size > MOST_OF_A_FILE or self._kept + self._size > MOST_OF_A_PATCH
-
-    def _advance(self) -> None:
-        """The next line; of a very long one the end is left out."""
-        self._line = self._output.readline(MOST_OF_A_FILE + 2)
-        self._size += len(self._line)
-        if len(self._line) > MOST_OF_A_FILE and not self._line.endswith(b"\n"):
-            while (rest := self._output.readline(_BLOCK)) and not rest.endswith(b"\n"):
-                pass
-
-
-def _text(line: bytes) -> str:
-    return line.removesuffix(b"\n").decode("utf-8", "replace")
-
-
-def _unquoted(name: bytes) -> str:
-    if not name.startswith(b'"'):
-        return os.fsdecode(name)
-
-    def meant(match: re.Match[bytes]) -> bytes:
-        code = match[1]
-        return bytes([int(code, 8)]) if code.isdigit() else _ESCAPED.get(code, code)
-
-    return os.fsdecode(_ESCAPE.sub(meant, name[1:-1]))
+    found: dict[str, str] = {}
+    asked = [path for path in paths if "\n" not in path]
+    question = b"".join(os.fsencode(f"{tree}:{path}\n") for path in asked)
+    with _reading(repository, ("cat-file", "--batch-check=%(objecttype)", "--follow-symlinks"), question) as output:
+        for path in asked:
+            told = output.readline().split()
+            if not told or told[0] not in _ASTRAY:
+                continue
+            said = os.fsdecode(output.read(int(told[1]) + 1)[:-1])
+            target = said if told[0] == b"symlink" else ""
+            if (target and not target.startswith("/")) or (repository.root / path).exists():
+                found[path] = target
+    return found
 
 
 # The versions
@@ -337,7 +249,8 @@ def _reading(repository: Repository, arguments: Sequence[str], stdin: bytes = b"
                     raise
             if process.returncode != 0:
                 problems.seek(0)
-                raise GitError(tuple(arguments), process.returncode, problems.read().decode("utf-8", "replace"))
+                told = problems.read().decode("utf-8", "replace")
+                raise GitError(repository.root, arguments, process.returncode, told)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

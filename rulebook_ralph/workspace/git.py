@@ -1,7 +1,7 @@
 """Running git: argv lists only, a fixed locale, none of the repository's hooks, errors as values or one clear line."""
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,15 +18,23 @@ _SETTINGS = (
     "gc.auto=0",
     "core.fsync=committed",  # else a power cut leaves refs without their objects: a repository that nothing opens
 )
+_NO = 1
 OPTIONS = tuple(word for setting in _SETTINGS for word in ("-c", setting))
 
 
 class GitError(Exception):
-    """A git command that failed. `stderr` is git's own message."""
+    """A git command that failed in the repository at `root`. `stderr` is git's own message."""
 
-    def __init__(self, arguments: tuple[str, ...], code: int, stderr: str) -> None:
-        super().__init__(f"git {arguments[0]} failed ({code}): {stderr.strip()[:500]}")
+    def __init__(self, root: Path, arguments: Sequence[str], code: int, stderr: str) -> None:
+        problem = " ".join(stderr.split())[:500]
+        super().__init__(f"git {arguments[0]} failed in {root} ({code}): {problem}")
+        self.code = code
         self.stderr = stderr.strip()
+
+    @property
+    def is_a_no(self) -> bool:
+        """Whether git did its work, and the answer is no: a failure has a code of its own, and a message."""
+        return self.code == _NO or not self.stderr
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,7 @@ class Git:
         A `timeout` (seconds) is for what may ask a person; Python polls for it, which costs a millisecond each time.
         """
         if any("\0" in argument for argument in arguments):
-            raise GitError(arguments[:1], -1, "a name holds a NUL character")
+            raise GitError(self.root, arguments, _NO, "a name holds a NUL character")
         environment = dict(self.environment)
         if index is not None:
             environment["GIT_INDEX_FILE"] = str(index)
@@ -78,14 +86,23 @@ class Git:
         except FileNotFoundError:
             raise RalphError("git is not installed or not on PATH; install git") from None
         except subprocess.TimeoutExpired:
-            raise GitError(arguments, -1, f"no answer within {timeout} s") from None
+            raise GitError(self.root, arguments, -1, f"no answer within {timeout} s") from None
         if done.returncode != 0:
-            raise GitError(arguments, done.returncode, done.stderr.decode("utf-8", "replace"))
+            raise GitError(self.root, arguments, done.returncode, done.stderr.decode("utf-8", "replace"))
         return done.stdout
 
     def text(self, *arguments: str, stdin: bytes = b"", index: Path | None = None) -> str:
         """Stdout as text without the final newline; undecodable bytes survive as surrogates."""
         return self.raw(*arguments, stdin=stdin, index=index).decode("utf-8", "surrogateescape").rstrip("\n")
+
+    def answer(self, *arguments: str) -> str | None:
+        """Stdout of a question to which git may say no: None then. Raises GitError where it cannot tell."""
+        try:
+            return self.text(*arguments)
+        except GitError as error:
+            if error.is_a_no:
+                return None
+            raise
 
     def succeeds(self, *arguments: str) -> bool:
         """Whether a git command exits with 0."""

@@ -9,9 +9,6 @@ since, new branches. What else is guarded, the caller names.
 
 import itertools
 import os
-import re
-import shutil
-import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,8 +17,10 @@ from pathlib import Path
 import msgspec
 
 from rulebook_ralph.errors import RalphError
+from rulebook_ralph.workspace.raw_files import Files, contents, put, remove
+from rulebook_ralph.workspace.ref_files import FREE_REFS, checked_out_elsewhere, packed_refs, tips_named, unpack_free
 from rulebook_ralph.workspace.repository import Repository
-from rulebook_ralph.workspace.syncing import sync_file, sync_paths
+from rulebook_ralph.workspace.syncing import sync_paths
 
 _PER_TREE = (
     "HEAD",
@@ -45,17 +44,7 @@ _PER_TREE_FOLDERS = ("rebase-merge", "rebase-apply", "sequencer")
 _SHARED = ("config", "packed-refs", "shallow", "objects/info/alternates", "logs/refs/stash")
 _SHARED_FOLDERS = ("info", "hooks", "refs")
 _LOCKS = ("index.lock", "HEAD.lock", "config.lock", "packed-refs.lock")
-_FREE_REFS = ("refs/ralph", "refs/remotes")
-_SPECIAL = -2
-UNFINISHED = ".ralph.lock"
-"""How names end of files that are to replace one of git's; no ref's does."""
 _INERT = ".sample"  # hooks that git never runs
-_HASH = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
-_BARE = re.compile(rb"^\s*bare\s*(=\s*(true|yes|on|1)\s*)?$", re.MULTILINE | re.IGNORECASE)
-
-
-Files = dict[str, tuple[bytes, int]]
-"""Path -> content and mode of a plain file; of a link its target and -1; of a pipe or the like nothing and _SPECIAL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +79,7 @@ class Guard:
 
     def restore_outside(self) -> dict[str, bytes | None]:
         """Put back the files outside the git folder alone; returns their paths with what stood there."""
-        now = _contents(self.outside)
+        now = contents(self.outside)
         changed = [path for path in self.outside if now.get(path) != self.files.get(path)]
         self._put_back(changed)
         return _others(changed, now)
@@ -104,9 +93,9 @@ class Guard:
         shared = self.repository.common_folder
         packed = f"{shared}/packed-refs"
         if now.get(packed) != self.files.get(packed):
-            before = _packed(self.files.get(packed))
-            newly = {ref: name for ref, name in _packed(now.get(packed)).items() if before.get(ref) != name}
-            _unpack_free(shared, newly, {Path(path).relative_to(shared).as_posix() for path in free})
+            before = packed_refs(self.files.get(packed))
+            newly = {ref: name for ref, name in packed_refs(now.get(packed)).items() if before.get(ref) != name}
+            unpack_free(shared, newly, {Path(path).relative_to(shared).as_posix() for path in free})
         return restored
 
     def restore_after_death(self, branch: str, *, until: float) -> Restored:
@@ -116,7 +105,7 @@ class Guard:
         outside = self.restore_outside()
         now, shared = _read(self.repository), self.repository.common_folder
         packed = f"{shared}/packed-refs"
-        own, names = f"{shared}/refs/heads/{branch}", _packed(now.get(packed))
+        own, names = f"{shared}/refs/heads/{branch}", packed_refs(now.get(packed))
         changed, left = [], []
         for path in self._changed(now, self._in_use()):
             if path == packed or path.endswith("/refs/stash") or self._is_only_packed(path, names):
@@ -141,8 +130,8 @@ class Guard:
         return ref in packed and self.files.get(path, (b"", 0))[0].strip() == packed[ref].encode("ascii")
 
     def _restored(self, changed: Collection[str], now: Files, outside: dict[str, bytes | None]) -> Restored:
-        if tips := _tips(now, changed):
-            tips -= _tips(self.files, self.files)
+        if tips := tips_named(now, changed):
+            tips -= tips_named(self.files, self.files)
         self._put_back(changed)
         for name in _PER_TREE_FOLDERS:  # git takes an empty one for an unfinished rebase
             with suppress(OSError):
@@ -159,11 +148,11 @@ class Guard:
 
     def _in_use(self) -> set[str]:
         """The ref files of branches on which somebody may work in another work tree."""
-        now = _checked_out_elsewhere(self.repository)
+        now = checked_out_elsewhere(self.repository)
         if not now:
             return set(self.elsewhere.values())
         shared = self.repository.common_folder
-        before = self.files.keys() | {f"{shared}/{ref}" for ref in _packed(self.files.get(f"{shared}/packed-refs"))}
+        before = self.files.keys() | {f"{shared}/{ref}" for ref in packed_refs(self.files.get(f"{shared}/packed-refs"))}
         free = {ref for head, ref in now.items() if head in self.elsewhere or ref not in before}
         return free | set(self.elsewhere.values())
 
@@ -173,9 +162,9 @@ class Guard:
         for path in paths:  # what stands in the way goes first
             try:
                 if path in self.files:
-                    _write(Path(path), self.files[path])
+                    put(Path(path), self.files[path])
                 else:
-                    _remove(Path(path))
+                    remove(Path(path))
             except OSError as error:
                 raise RalphError(f"{path} was changed and cannot be put back: {error.strerror}; mend it") from error
         sync_paths(Path("/"), paths)
@@ -184,10 +173,10 @@ class Guard:
 def remember(repository: Repository, outside: Iterable[Path] = ()) -> Guard:
     """The guarded files at opening; `outside` are absolute paths of more of them, whether they are there or not."""
     paths = tuple(map(str, outside))
-    elsewhere = _checked_out_elsewhere(repository)
+    elsewhere = checked_out_elsewhere(repository)
     in_use = set(elsewhere.values())
     files = {path: content for path, content in _read(repository).items() if path not in in_use}
-    return Guard(files | _contents(paths), paths, elsewhere, repository)
+    return Guard(files | contents(paths), paths, elsewhere, repository)
 
 
 def decoded(data: bytes, repository: Repository) -> Guard:
@@ -213,67 +202,16 @@ def _written_at(path: str) -> float:
     return os.lstat(path).st_mtime
 
 
-def _tips(files: Files, paths: Iterable[str]) -> set[str]:
-    """The commits that those of the files name."""
-    named: set[str] = set()
-    for path in paths:
-        if path.endswith("/packed-refs"):
-            named.update(_packed(files.get(path)).values())
-        elif path in files and not path.endswith("/index") and _HASH.fullmatch(content := files[path][0].strip()):
-            named.add(content.decode("ascii"))
-    return named
-
-
-def _packed(content: tuple[bytes, int] | None) -> dict[str, str]:
-    """Ref -> object name, of packed-refs."""
-    lines = [line.split(b" ", 1) for line in content[0].splitlines()] if content else []
-    return {os.fsdecode(ref): name.decode("ascii") for name, *rest in lines for ref in rest if _HASH.fullmatch(name)}
-
-
-def _unpack_free(shared: Path, packed: dict[str, str], in_use: Collection[str]) -> None:
-    """Free refs that the agent's git packed get their files again, since packed-refs is put back."""
-    for ref, name in packed.items():
-        path = shared / ref
-        if (ref in in_use or ref.startswith(tuple(f"{free}/" for free in _FREE_REFS))) and not path.exists():
-            _write(path, (f"{name}\n".encode("ascii"), 0o644))
-            sync_file(path.parent)
-
-
 def _read(repository: Repository) -> Files:
     """The guarded files as they are now. Plain strings and system calls: it is done twice in every iteration."""
-    return _contents(_guarded_paths(repository))
-
-
-def _contents(paths: Iterable[str]) -> Files:
-    files: Files = {}
-    for path in paths:
-        with suppress(OSError):
-            status = os.lstat(path)
-            if stat.S_ISLNK(status.st_mode):
-                files[path] = (os.fsencode(os.readlink(path)), -1)  # noqa: PTH115
-            elif stat.S_ISREG(status.st_mode):
-                files[path] = (_content(path, status.st_size), stat.S_IMODE(status.st_mode))
-            elif not stat.S_ISDIR(status.st_mode):
-                files[path] = (b"", _SPECIAL)
-    return files
-
-
-def _content(path: str, size: int) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        data = os.read(descriptor, size)
-        while len(data) < size and (more := os.read(descriptor, size - len(data))):
-            data += more
-        return data
-    finally:
-        os.close(descriptor)
+    return contents(_guarded_paths(repository))
 
 
 def _guarded_paths(repository: Repository) -> Iterator[str]:
     own, shared = str(repository.git_folder), str(repository.common_folder)
     yield from (f"{own}/{name}" for name in _PER_TREE)
     yield from (f"{shared}/{name}" for name in _SHARED)
-    free = {f"{shared}/{name}" for name in _FREE_REFS}
+    free = {f"{shared}/{name}" for name in FREE_REFS}
     for folder in [*(f"{own}/{name}" for name in _PER_TREE_FOLDERS), *(f"{shared}/{name}" for name in _SHARED_FOLDERS)]:
         if os.path.isdir(folder) and not os.path.islink(folder):  # noqa: PTH112, PTH114 - as above
             yield from _below(folder, free)
@@ -290,60 +228,6 @@ def _below(folder: str, free: set[str]) -> Iterator[str]:
                 yield from _below(item.path, free)
             else:
                 yield item.path
-
-
-def _checked_out_elsewhere(repository: Repository) -> dict[str, str]:
-    """The HEAD files of other work trees, each with the ref file of the branch that is checked out there."""
-    shared = repository.common_folder
-    heads = [Path(item.path, "HEAD") for item in _entries(shared / "worktrees")]
-    if not _is_bare(shared):  # what the HEAD of a bare repository names is checked out nowhere
-        heads.append(shared / "HEAD")
-    found = {}
-    for head in heads:
-        if head == repository.git_folder / "HEAD":
-            continue
-        with suppress(OSError, UnicodeDecodeError):
-            text = head.read_text("utf-8").strip()
-            if text.startswith("ref: refs/"):
-                found[str(head)] = f"{shared}/{text.removeprefix('ref: ')}"
-    return found
-
-
-def _is_bare(shared: Path) -> bool:
-    settings = _contents(f"{shared}/{name}" for name in ("config", "config.worktree"))
-    return any(_BARE.search(content) for content, _ in settings.values())
-
-
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as listing:
-            return list(listing)
-    except OSError:
-        return []
-
-
-def _write(path: Path, content: tuple[bytes, int]) -> None:
-    data, mode = content
-    if mode < 0 or path.is_dir():
-        _remove(path)  # a file is replaced at once: without HEAD there is no repository
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if mode == -1:
-        path.symlink_to(os.fsdecode(data))
-        return
-    if mode == _SPECIAL:  # it cannot be made again
-        return
-    temporary = path.with_name(f"{path.name}{UNFINISHED}")
-    temporary.write_bytes(data)
-    temporary.chmod(mode)
-    sync_file(temporary)
-    temporary.rename(path)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _relative(path: Path, folders: tuple[Path, ...]) -> str:

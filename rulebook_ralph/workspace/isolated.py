@@ -23,7 +23,7 @@ from rulebook_ralph.workspace.isolated_files import (
     folders_of,
     look,
     mark,
-    take_away,
+    remove_whole,
     wait_for_another_time,
 )
 from rulebook_ralph.workspace.isolated_given import Given
@@ -87,6 +87,10 @@ class Isolated:
             self._base = base
             self._make_git_folder()
 
+    def touched(self) -> set[str]:
+        """The files of the tree that were written to, whatever they hold by now."""
+        return self._look().spoilt & self._entries.keys()
+
     def tidy(self, opening: Opening) -> bool:
         """Between two commands on one tree: take away and put right what is no part of what `capture` gives, the given,
         the prepared and the git folder included. What git would hold stays as it is now: with any of it, False.
@@ -141,8 +145,11 @@ class Isolated:
     # Parts of it
 
     def _look(self) -> Found:
-        if _identity(self.root) != self._identity:
+        *identity, mode = _identity(self.root)
+        if identity != [*self._identity[:2]]:
             raise OSError(f"{self.root} was replaced by something else")
+        if mode != self._identity[2]:
+            self.root.chmod(self._identity[2])
         self._folders = folders_of(self._marks) | _FOLDERS_OF_GIT
         found = look(self.root, self._marks, self._folders)
         for path in found.closed:
@@ -177,7 +184,7 @@ class Isolated:
 
     def _remove(self, paths: Iterable[str]) -> None:
         for path in paths:
-            take_away(self.root, path)
+            remove_whole(self.root, path)
             self._marks.pop(path, None)
             if path in self._folders:
                 self._marks = {each: known for each, known in self._marks.items() if not each.startswith(f"{path}/")}

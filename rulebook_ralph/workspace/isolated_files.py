@@ -81,7 +81,7 @@ def files_below(root: Path, path: str) -> Iterator[str]:
             yield from files_below(root, f"{path}/{name}")
 
 
-def take_away(root: Path, path: str) -> None:
+def remove_whole(root: Path, path: str) -> None:
     """Remove a file, a link or a whole folder, and the folders that are empty then. Raises OSError."""
     target = root / path
     with suppress(NotADirectoryError):  # what led there is gone

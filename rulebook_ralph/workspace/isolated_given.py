@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.errors import RalphError
+from rulebook_ralph.workspace.clearing import is_below
 from rulebook_ralph.workspace.isolated_files import files_below
 from rulebook_ralph.workspace.repository import Repository, within_state
 
@@ -67,7 +68,7 @@ def find(repository: Repository, *, copy: Sequence[str], link: Sequence[str]) ->
     _refuse_tracked(repository, "copy", named)
     _refuse_tracked(repository, "link", links)
     copies = [each for path in dict.fromkeys(named) if not _is_outside(root, path) for each in files_below(root, path)]
-    kept = [path for path in dict.fromkeys(copies) if not any(_is_in(path, link) for link in links)]
+    kept = [path for path in dict.fromkeys(copies) if not is_below(path, links)]
     return Given(
         root, tuple(kept), tuple(dict.fromkeys(links)), tuple(missing), tuple(dict.fromkeys(named)), _hidden(repository)
     )
@@ -106,14 +107,10 @@ def _is_outside(root: Path, path: str) -> bool:
     )
 
 
-def _is_in(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder}/")
-
-
 def _refuse_tracked(repository: Repository, key: str, paths: Iterable[str]) -> None:
     asked = list(paths)
     for path in asked:
-        if within_state(path) or _is_in(path, ".git"):
+        if within_state(path) or is_below(path, (".git",)):
             raise RalphError(f"workspace.{key}: {path} is no file of yours; name files that git does not hold")
     if not asked:
         return

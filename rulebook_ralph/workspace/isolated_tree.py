@@ -48,6 +48,22 @@ def write_files(
     return [*plain, *inner]
 
 
+def tree_with(
+    repository: Repository, tree: str, other: str, paths: Collection[str], *, without: Collection[str]
+) -> str:
+    """A tree with those paths as they are in another one, and without some. Raises GitError."""
+    git, index, wanted = repository.git, repository.private / "mixed-index", set(map(os.fsencode, paths))
+    listing = git.raw("ls-tree", "-r", "-z", "--full-tree", other).split(b"\0")
+    removed = [b"0 %s\t%s" % (b"0" * len(tree), os.fsencode(path)) for path in without]
+    entries = [*removed, *(entry for entry in listing if entry.partition(b"\t")[2] in wanted)]
+    try:
+        git.raw("read-tree", tree, index=index)
+        git.raw("update-index", "--replace", "-z", "--index-info", stdin=b"\0".join([*entries, b""]), index=index)
+        return git.text("write-tree", index=index)
+    finally:
+        index.unlink(missing_ok=True)
+
+
 def _write_submodule(git: Git, repository: Repository, path: str, commit: str, index: Path) -> Iterable[str]:
     """A submodule's files, as far as its commit is there in the user's tree; else its empty folder. Its own settings
     are not used: an agent may have changed them.

@@ -10,6 +10,7 @@ from rulebook_ralph.core.model import STATE_FOLDER
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.workspace.git import Git, GitError
 
+_NONE_THERE = ("not a git repository", "must be run in a work tree")
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -48,10 +49,7 @@ class Repository:
 
     def branch(self) -> str | None:
         """The branch that is checked out; None when HEAD is detached."""
-        try:
-            return self.git.text("symbolic-ref", "--short", "-q", "HEAD") or None
-        except GitError:
-            return None
+        return self.git.answer("symbolic-ref", "--short", "-q", "HEAD") or None
 
     def commit_with_trailer(self, key: str, value: str) -> str | None:
         """The newest commit of HEAD's history with that trailer, or None."""
@@ -62,16 +60,16 @@ class Repository:
 
     def commit_of(self, revision: str) -> str | None:
         """The commit a revision names, or None."""
-        try:
-            return self.git.text("rev-parse", "--verify", "-q", "--end-of-options", f"{revision}^{{commit}}")
-        except GitError:
-            return None
+        return self._object(f"{revision}^{{commit}}")
+
+    def _object(self, name: str) -> str | None:
+        return self.git.answer("rev-parse", "--verify", "-q", "--end-of-options", name)
 
     def tree_of(self, revision: str) -> str:
         return self.git.text("rev-parse", "--verify", "--end-of-options", f"{revision}^{{tree}}")
 
     def tree_exists(self, tree: str) -> bool:
-        return self.git.succeeds("cat-file", "-e", f"{tree}^{{tree}}")
+        return self._object(f"{tree}^{{tree}}") is not None
 
     def file_of(self, revision: str, path: str) -> bytes | None:
         """The content of a file in a revision, or None."""
@@ -86,16 +84,15 @@ class Repository:
 
     def parting(self, commit: str) -> str | None:
         """The commit in which the histories of HEAD and of that commit part; None where they have none in common."""
-        try:
-            return self.git.text("merge-base", commit, "HEAD")
-        except GitError:
-            return None
+        return self.git.answer("merge-base", commit, "HEAD")
 
     def hooks_folder(self) -> Path:
         """Where the repository's hooks are (core.hooksPath)."""
         try:
             configured = self.git.raw("config", "--type=path", "--get", "core.hooksPath", hooks=True)
-        except GitError:
+        except GitError as error:
+            if not error.is_a_no:
+                raise
             return self.common_folder / "hooks"
         return self.root / os.fsdecode(configured).strip()
 
@@ -124,8 +121,9 @@ def open_repository(root: Path, environment: Mapping[str, str]) -> Repository:
     try:
         answer = git.text("rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")
     except GitError as error:
-        if "dubious ownership" in error.stderr:
-            raise RalphError(f"git refuses {root}: {error.stderr.splitlines()[0]}") from None
+        if not any(words in error.stderr for words in _NONE_THERE):
+            problem = error.stderr.partition("\n")[0] or "it gave no reason"
+            raise RalphError(f"git refuses {root}: {problem}; mend that, then give the command again") from None
         raise RalphError(f"{root} is not in a git repository; run 'git init' and make a first commit") from None
     try:
         top, git_folder, common = answer.split("\n")
@@ -169,18 +167,18 @@ def branches_with_state(repository: Repository) -> tuple[str, ...]:
     )
 
 
-def problem_with_branch(repository: Repository, branch: str) -> str:
-    """Why git would not make that branch, where it is not there yet; empty where it would."""
+def require_branch(repository: Repository, branch: str) -> None:
+    """Raises RalphError where git would not make that branch, which is not there yet."""
     if not repository.git.succeeds("check-ref-format", "--branch", branch):
-        return f"'{branch}' is no valid branch name; change \"branch\" in prd.json"
+        raise RalphError(f"'{branch}' is no valid branch name; change \"branch\" in prd.json")
     reference = f"refs/heads/{branch}"
     first = "/".join(reference.split("/")[:3])
     there = repository.git.text("for-each-ref", "--format=%(refname)", first).splitlines()
     others = [name for name in there if f"{name}/".startswith(f"{reference}/") or reference.startswith(f"{name}/")]
     if reference in there or not others:
-        return ""
+        return
     other = others[0].removeprefix("refs/heads/")
-    return (
+    raise RalphError(
         f"git has no room for branch {branch} beside branch {other}; rename that one: "
         f'git branch -m {other} NEW-NAME, or change "branch" in prd.json'
     )
@@ -195,8 +193,7 @@ def check_out_branch(repository: Repository, branch: str) -> str:
     before = repository.branch() or repository.head()
     if before == branch:
         return ""
-    if problem := problem_with_branch(repository, branch):
-        raise RalphError(problem)
+    require_branch(repository, branch)
     reference = f"refs/heads/{branch}"
     there = repository.commit_of(reference)
     try:
@@ -210,5 +207,7 @@ def check_out_branch(repository: Repository, branch: str) -> str:
         repository.git.raw("switch", "--no-guess", branch)
     except GitError as error:
         problem = " ".join(error.stderr.split())[:300] or "git refused"
-        raise RalphError(f"cannot switch to branch {branch}: {problem}; switch yourself, then run again") from None
+        raise RalphError(
+            f"cannot switch {repository.root} to branch {branch}: {problem}; switch yourself, then run again"
+        ) from None
     return f"switched from {before} to branch {branch}, which has commits of its own"

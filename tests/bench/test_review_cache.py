@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 from threading import Event
 
-from rulebook_ralph.checks.change import Change
 from rulebook_ralph.checks.review import Desk, Reviewer, review
+from rulebook_ralph.checks.reviewed_change import ReviewedChange
 from rulebook_ralph.core.diff import FileDiff, Line, Versions
 from rulebook_ralph.core.review import Memory
 from rulebook_ralph.state import review_memory
@@ -16,12 +16,14 @@ from tests.unit.semantic_cases import counting_token
 FILES, LINES = 100, 200
 
 
-def changed(version: int) -> Change:
+def changed(version: int) -> ReviewedChange:
     """So many files; one of them differs from version to version."""
     lines = tuple(Line(at, f"x = {at}") for at in range(1, LINES + 1))
     files = [FileDiff("A", f"f{number}.py", None, lines) for number in range(FILES)]
     files[0] = FileDiff("A", "f0.py", None, (Line(1, f"version = {version}"),))
-    return Change("A large change", tuple(files), lambda asked: {each.path: Versions(None, None) for each in asked})
+    return ReviewedChange(
+        "A large change", tuple(files), lambda asked: {each.path: Versions(None, None) for each in asked}
+    )
 
 
 def test_a_second_review_of_an_unchanged_tree_asks_nothing(tmp_path: Path) -> None:

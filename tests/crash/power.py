@@ -1,8 +1,8 @@
-# ruff: noqa: PTH101, PTH103, PTH104, PTH106, PTH108, PTH113, PTH120, PTH123, PTH202
+# ruff: noqa: PTH101, PTH103, PTH104, PTH106, PTH108, PTH113, PTH120, PTH123
 """What a power cut does to a disk, as far as a file system owes it to nobody that it were otherwise.
 
-Of Ralph's own files: content that was not synced is gone (`lose`: as it was before; `tear`: half of it), and an entry of
-a folder (new, renamed, removed) that no sync of that folder followed is undone by `lose`.
+Of Ralph's own files: content that was not synced is gone (`lose`: as it was before; `tear`: half of what was written),
+and an entry of a folder (new, renamed, removed) that no sync of that folder followed is undone by `lose`.
 Of git, and of new folders: a journal keeps the order of entries, so the sync of any later file keeps them; what git wrote since is undone by
 `lose`. `tear` halves what git did not sync: indexes always, loose objects unless core.fsync names them.
 In the work tree: what agents, gates and git wrote and nobody synced since is as it was, or half.
@@ -152,10 +152,12 @@ class Disk:
                 item.undo()
 
     def tear(self) -> None:
-        for path in self._unsynced:
+        for path, before in self._unsynced.items():
             with suppress(OSError):
                 os.chmod(path, 0o644)
-                os.truncate(path, os.path.getsize(path) // 2)
+                now = _read(path)
+                safe = len(before) if before and now.startswith(before) else 0  # what was synced before an append
+                os.truncate(path, safe + (len(now) - safe) // 2)
 
 
 def _read(path: str) -> bytes:

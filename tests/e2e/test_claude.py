@@ -8,7 +8,7 @@ from tests import judges
 
 from .house import ADD, DOUBLE, GATE, House
 from .model.turns import Refuse, Say, Shell, Turn, Use, Write
-from .work import ADD_FILES, DONE, PROMISE, adds
+from .work import ADD_COMMIT, DONE, PROMISE, adds
 
 LIMITED = 4
 
@@ -49,7 +49,7 @@ def test_a_broken_gate_is_mended_with_its_output(house: House) -> None:
     assert "You claimed that these pass; they failed when Ralph ran them: test." in feedback
     assert [house.iteration(number)["qualityMetrics"] for number in (1, 2)] == [{"test": False}, {"test": True}]
     assert [tool["name"] for tool in house.iteration(2)["toolResults"]] == ["Read", "Edit"]
-    assert house.files_of(house.iteration(2)["commit"]) == ADD_FILES
+    assert house.files_of(house.iteration(2)["commit"]) == ADD_COMMIT
 
 
 def test_a_task_list_that_the_agent_ticks_off_is_put_back(house: House) -> None:

@@ -4,7 +4,7 @@ from tests.reviewers import Finding, Obedient
 
 from .house import ADD, DOUBLE, House
 from .model.turns import Turn, Write
-from .work import ADD_FILES, DONE, adds
+from .work import ADD_COMMIT, DONE, adds
 
 REVIEWERS = {"executor": "claude", "quickReviewer": "claude", "deepReviewer": "claude"}
 REVISE = 3
@@ -26,7 +26,7 @@ def test_claude_reviews_what_claude_made(house: House) -> None:
         ("quick", "SHIP"),
         ("deep", "SHIP"),
     ]
-    assert set(ADD_FILES) <= set(house.files_of(second["commit"]))
+    assert set(ADD_COMMIT) <= set(house.files_of(second["commit"]))
     assert len(reviewer.asked) == 3
     assert second["judgeUsage"]["inputTokens"] > 0
 

@@ -6,7 +6,7 @@ from .clis import AIDER, ALL, CLAUDE, CODEX, OPENCODE, QWEN, of
 from .house import ADD, DOUBLE, House
 from .model.api import TOKENS
 from .model.turns import Hang, Say, Shell
-from .work import ADD_FILES, DONE, DOUBLE_FILES, PROMISE, adds, doubles
+from .work import ADD_COMMIT, DONE, DOUBLE_COMMIT, PROMISE, adds, doubles
 
 SECONDS_TO_START = 60
 FIFTY_MEGABYTES = 50 * 1024 * 1024
@@ -26,7 +26,7 @@ def test_two_tasks_become_two_verified_commits(house: House) -> None:
         "Double a number",
         f"ralph: {DOUBLE} completed",
     ]
-    for number, task, back, files in ((1, ADD, 3, ADD_FILES), (2, DOUBLE, 1, DOUBLE_FILES)):
+    for number, task, back, files in ((1, ADD, 3, ADD_COMMIT), (2, DOUBLE, 1, DOUBLE_COMMIT)):
         commit = house.git("rev-parse", f"{branch}~{back}").strip()
         record = house.iteration(number)
         assert (record["commit"], record["completionStatus"], record["taskId"]) == (commit, "completed", task)
@@ -52,7 +52,7 @@ def test_work_without_the_promise_is_gone_on_with(house: House) -> None:
     assert (first["verdict"]["hook"], first["completionStatus"]) == ("promise", "failed")
     assert [check["passed"] for check in first["checks"]] == [True]
     assert "The promise IMPLEMENTATION_COMPLETE was not given" in house.model.prompts(ADD)[1]
-    assert house.files_of(house.iteration(2)["commit"]) == ADD_FILES
+    assert house.files_of(house.iteration(2)["commit"]) == ADD_COMMIT
 
 
 @of(CLAUDE, CODEX, QWEN, OPENCODE)
@@ -82,4 +82,4 @@ def test_ralph_killed_at_work_goes_on_where_it_was(house: House) -> None:
     statuses = [house.iteration(number)["completionStatus"] for number in (1, 2)]
     assert (house.iterations(), statuses) == (2, ["interrupted", "completed"])
     assert house.task(ADD)["attempts"] == {"coder": 1}
-    assert house.files_of(house.iteration(2)["commit"]) == ADD_FILES
+    assert house.files_of(house.iteration(2)["commit"]) == ADD_COMMIT

@@ -1,6 +1,6 @@
 """What the scripted model does well at the two tasks of the house (house.py)."""
 
-from .house import GATE
+from .house import ADD, DOUBLE, GATE
 from .model.turns import Say, Shell, Turn, Write
 
 PROMISE = "<promise>IMPLEMENTATION_COMPLETE</promise>"
@@ -9,6 +9,8 @@ DONE = Say(f"It is done.\n\n{PROMISE}")
 _ADD = "def add(a, b):\n    return a + b\n"
 _DOUBLE = "from add import add\n\n\ndef double(number):\n    return add(number, number)\n"
 ADD_FILES, DOUBLE_FILES = ["add.py", "tests/test_add.py"], ["double.py", "tests/test_double.py"]
+ADD_COMMIT = sorted([*ADD_FILES, f"rulebook/tasks/{ADD}/tasks.md"])  # the boxes are ticked in the commit of the work
+DOUBLE_COMMIT = sorted([*DOUBLE_FILES, f"rulebook/tasks/{DOUBLE}/tasks.md"])
 
 
 def adds() -> list[Turn]:

@@ -1,18 +1,16 @@
 """`ralph accept`: what was held is shown, applied at rest and during a run, forgotten, and refused to agents."""
 
 import json
-import os
-import pty
 import signal
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.harness import HONEST, Project, finish, make_project, task, wait_for
+from tests.terminal import at_terminal
 
 CLI = f"{sys.executable} -c 'from rulebook_ralph.cli import main; import sys; main(sys.argv[1:])'"
 WAIT = """
@@ -188,19 +186,8 @@ def test_one_that_cannot_be_read_says_where_and_is_taken_over_when_it_is_mended(
 @pytest.mark.parametrize(("typed", "title"), [("y\n", "Mine"), ("\n", "Do one")])
 def test_at_a_terminal_it_asks_once(project: Project, typed: str, title: str) -> None:
     hold(project, "prd.json", edited(project, title="Mine"), project.folder.prd.read_text())
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        ["/bin/sh", "-c", f"{CLI} accept"], cwd=project.root, stdin=theirs, stdout=theirs, stderr=theirs
-    )
-    os.close(theirs)
-    os.write(ours, typed.encode())
-    said = b""
-    with suppress(OSError):  # the other end is closed
-        while block := os.read(ours, 4096):
-            said += block
-    os.close(ours)
-    assert process.wait(20) == 0
-    assert said.count(b"Apply this?") == 1
+    code, shown = at_terminal(project, "accept", typed=typed)
+    assert (code, shown.count("Apply this?")) == (0, 1)
     assert project.task("one").title == title
     assert held(project).exists() == (title == "Do one")
 

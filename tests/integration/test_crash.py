@@ -6,7 +6,7 @@ import re
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -35,13 +35,6 @@ POINTS = {
     "process": 13,
 }
 """As many as a run has, at the most."""
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    started = Zygote()
-    yield started
-    started.end()
 
 
 @pytest.fixture(scope="module")

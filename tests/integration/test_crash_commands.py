@@ -3,7 +3,7 @@
 import shutil
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -43,13 +43,6 @@ class End:
     ending: Ending
     snapshots: list[int]
     saved: str
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    started = Zygote()
-    yield started
-    started.end()
 
 
 @pytest.fixture(scope="module")

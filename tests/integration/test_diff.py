@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from rulebook_ralph.core.diff import FileDiff, Line, Versions
-from rulebook_ralph.workspace import diff
-from rulebook_ralph.workspace.diff import read_diff, read_versions
+from rulebook_ralph.workspace import diff, patch
+from rulebook_ralph.workspace.diff import links_out, read_diff, read_versions
 from rulebook_ralph.workspace.git import Git, GitError
 from rulebook_ralph.workspace.repository import Repository, open_repository
 
@@ -108,6 +108,7 @@ def test_links_modes_types_submodules_and_binary_files(trees: Trees) -> None:
     after = trees.repository.git.text("write-tree")
     found = {file.path: file for file in read_diff(trees.repository, before, after)}
     assert found["run.sh"] == FileDiff("M", "run.sh", "run.sh")
+    assert found["was.txt"].is_link
     assert (found["was.txt"].kind, found["was.txt"].added) == ("M", lines((1, "run.sh")))
     assert found["was.txt"].removed == lines((1, "text"))
     assert found["image"] == FileDiff("M", "image", "image", binary=True)
@@ -118,6 +119,33 @@ def test_links_modes_types_submodules_and_binary_files(trees: Trees) -> None:
     assert versions["image"] == Versions(None, None)
     assert versions["was.txt"] == Versions("text\n", "run.sh")
     assert versions["sub"] == Versions(None, None)
+
+
+def test_which_links_lead_to_what_a_tree_does_not_hold(trees: Trees, tmp_path: Path) -> None:
+    trees.write("src/a.py", "a\n")
+    trees.write("ignored/b.py", "b\n")
+    trees.save()
+    targets = {
+        "inside": "src/a.py",
+        "folder": "src",
+        "through": "folder/a.py",
+        "out": str(trees.root / "src/a.py"),
+        "below": "ignored/b.py",
+        "above": "../elsewhere",
+        "gone": str(tmp_path / "gone"),
+        "nowhere": "not/there",
+    }
+    for name, target in targets.items():
+        (trees.root / name).symlink_to(target)
+    trees.repository.git.raw("add", "-A", "-f", "--", ".", ":!ignored")
+    trees.repository.git.raw("rm", "-q", "--cached", "ignored/b.py")
+    tree = trees.repository.git.text("write-tree")
+    expected = {"out": str(trees.root / "src/a.py"), "below": "", "above": "../elsewhere"}
+    assert links_out(trees.repository, tree, list(targets)) == expected
+    added = {
+        file.path for file in read_diff(trees.repository, trees.repository.git.text("mktree"), tree) if file.is_link
+    }
+    assert added == targets.keys()
 
 
 def test_neither_configuration_nor_attributes_hide_anything(trees: Trees, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +190,8 @@ def test_the_state_folder_is_no_part_of_it(trees: Trees) -> None:
 def test_what_is_kept_is_bounded(trees: Trees, monkeypatch: pytest.MonkeyPatch) -> None:
     """One large file uses up its own share, not that of the files after it."""
     monkeypatch.setattr(diff, "MOST_OF_A_FILE", 1000)
-    monkeypatch.setattr(diff, "MOST_OF_A_PATCH", 1500)
+    monkeypatch.setattr(patch, "MOST_OF_A_FILE", 1000)
+    monkeypatch.setattr(patch, "MOST_OF_A_PATCH", 1500)
     before = trees.save()
     trees.write("a-long-line", "x" * 5000 + "\n")
     trees.write("b-many-lines", "x\n" * 2000)

@@ -289,8 +289,7 @@ PROGRAM = [
     cheat(
         "the program ends pytest with success",
         "printf 'import os\\nos._exit(0)\\n' >> calc.py",
-        "no longer tells",
-        hook="test-counts",
+        "ends any process that loads it",
     ),
     cheat(
         "the program changes the exit code",
@@ -317,8 +316,7 @@ PROGRAM = [
     cheat(
         "the program ends pytest and prints a summary",
         "printf 'import os\\nprint(\"9 passed in 0.01s\", flush=True)\\nos._exit(0)\\n' >> calc.py",
-        "no longer tells",
-        hook="test-counts",
+        "ends any process that loads it",
     ),
 ]
 

@@ -164,3 +164,28 @@ def test_hostile_files_give_lines(project: Project) -> None:
         assert json.loads(ran.out)["diagnoses"][-1]["group"] == "gates"
         assert any(told.startswith("Ralph: ") for told in matters(ran, "wrong"))
         assert "Error" not in ran.out
+
+
+def test_who_plans_and_who_summarises_are_looked_at_where_they_are_configured(project: Project) -> None:
+    config: dict[str, Any] = json.loads(project.folder.config.read_text())
+
+    def told(state: str, **defaults: str) -> list[str]:
+        changed = config | {"defaults": config["defaults"] | defaults}
+        project.folder.config.write_text(json.dumps(changed))
+        found = matters(project.ralph("doctor", "--no-gates", "--json"), state)
+        return [
+            line for line in found if line.startswith("agents: ") and "claude, " not in line and "claude:" not in line
+        ]
+
+    config["tools"] = {"executors": [{"id": "words", "type": "command", "command": "no-such-program"}]}
+    config["defaults"] = {"executor": "claude"}
+    assert told("warning") == []
+    (absent,) = told("warning", summarizer="words")
+    assert "no-such-program" in absent
+    assert "(the summarizer)" in absent
+    assert "agents: the summarizer: anthropic, by the Anthropic API" in told("ok", summarizer="anthropic")[0]
+    assert "there is no planner 'nobody'" in told("warning", planner="nobody")[0]
+    config["tools"]["planners"] = [{"id": "big", "executor": "words"}]
+    assert "(the planner)" in told("warning")[0]
+    config["tools"]["planners"] = [{"id": "big"}]
+    assert "agents: the planner big: claude-opus" in told("ok")[0]

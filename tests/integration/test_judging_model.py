@@ -246,6 +246,26 @@ def test_every_failure_is_one_line_and_says_whose_doing_it_may_be(reply: Reply, 
     assert isinstance(failure.value, ModelRefusedError) is not bool(nobodys)
 
 
+STATUSES: dict[int, ErrorKind | None] = {
+    400: None,
+    401: "authentication",
+    402: "billing",
+    403: "authentication",
+    404: "not-installed",
+    413: None,
+    429: "rate-limit",
+    500: "overloaded",
+    529: "overloaded",
+}
+
+
+@pytest.mark.parametrize(("status", "kind"), STATUSES.items())
+def test_what_the_api_failed_for_is_known_by_its_status(status: int, kind: ErrorKind | None) -> None:
+    with serving(lambda _request: failed(status, "so it is")) as server, pytest.raises(ModelError) as failure:
+        model(server.url)(QUESTION)
+    assert (failure.value.fault and failure.value.fault.kind) == kind
+
+
 def test_a_short_fault_of_the_server_is_tried_again() -> None:
     replies = iter([failed(529, "Overloaded", x_should_retry="true", retry_after_ms="1"), said("yes")])
     with serving(lambda _request: next(replies)) as server:
@@ -360,6 +380,7 @@ def test_an_agent_that_fails_is_told_in_one_line(
         ask(QUESTION)
     assert "\n" not in str(failure.value)
     assert isinstance(failure.value, ModelRefusedError) is may_be_the_datas_doing
+    assert failure.value.fault is not None, "whoever asks can ask again"
 
 
 FAULTS: dict[ErrorKind, bool] = {

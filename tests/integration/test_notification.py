@@ -14,7 +14,7 @@ import pytest
 from rulebook_ralph.core.settings import Notify
 from rulebook_ralph.loop.notification import Notifier
 from rulebook_ralph.state.store import StateFolder
-from tests.harness import make_project, task
+from tests.harness import HONEST, make_project, task
 
 TOKEN = "aVerySecretTokenOfTheHook"
 
@@ -68,9 +68,9 @@ def test_a_run_tells_of_its_tasks_and_its_end(tmp_path: Path, receiver: Receiver
         'echo "<promise>$RALPH_PROMISE</promise>"\n'
     )
     ran = project.ralph("run")
-    assert ran.code == 0
+    assert ran.code == 0, ran.out
     got = {each["title"]: each for each in receiver.got}
-    assert len(receiver.got) == 3
+    assert len(receiver.got) == 3, ran.out
     assert got.keys() >= {"toy: one is completed", "toy: two is completed"}
     end = got["toy: complete, all tasks are completed"]
     assert end["type"] == "success"
@@ -84,6 +84,33 @@ def test_a_run_tells_of_its_tasks_and_its_end(tmp_path: Path, receiver: Receiver
     assert TOKEN not in "".join([*kept, said])
     told = project.ralph("config", "show", "notify")
     assert TOKEN not in told.out
+
+
+def test_no_agent_gate_or_hook_is_given_an_address(tmp_path: Path) -> None:
+    told = 'env | grep -a -e CHAT -e slack:// >> "{beside}/told" || true; echo {who} >> "{beside}/ran"'
+
+    def told_by(who: str) -> str:
+        return told.format(beside=tmp_path / "beside", who=who)
+
+    project = make_project(
+        tmp_path,
+        agent=f"{told_by('agent')}\n{HONEST}",
+        hooks=[{"name": "tells", "command": told_by("hook")}],
+        notify={"urls": ["${CHAT}"], "on": []},
+        verification={"clean": True, "steps": [{"name": "tells", "kind": "test", "command": told_by("gate")}]},
+        workspace={"setup": told_by("setup")},
+    )
+    hook = project.root / ".git/hooks/pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\n{told_by('commit hook')}\n")
+    hook.chmod(0o755)
+    project.environment["CHAT"] = "slack://secret"
+    assert project.ralph("run").code == 0
+    assert project.ralph("verify").code == 0
+    assert project.ralph("doctor").code in (0, 5)
+    ran = (project.beside / "ran").read_text().splitlines()
+    assert {"agent", "gate", "hook", "setup", "commit hook"} == set(ran)
+    assert (project.beside / "told").read_text() == ""
 
 
 def test_a_service_that_does_not_answer_costs_the_timeout_and_a_warning(tmp_path: Path, receiver: Receiver) -> None:

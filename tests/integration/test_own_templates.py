@@ -42,6 +42,17 @@ def test_a_broken_one_is_found_before_the_first_agent(tmp_path: Path) -> None:
     assert told in project.ralph("doctor", "--no-gates").out
 
 
+def test_one_that_holds_a_secret_is_refused_as_it_would_be_committed(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    project.environment["HOUSE_PASSWORD"] = "correct-horse-battery"
+    project.folder.templates.mkdir()
+    (project.folder.templates / "coder.md.j2").write_text("{{ promise }}\nLog in: correct-horse-battery\n")
+    ran = project.ralph("run")
+    assert (ran.code, project.records) == (2, [])
+    assert "templates/coder.md.j2:2: holds a secret" in ran.err
+    assert "correct-horse" not in ran.out + ran.err
+
+
 def test_the_commands_list_show_and_copy(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     listed = project.ralph("templates", "list", "--json").json

@@ -2,12 +2,9 @@
 
 import json
 import os
-import pty
 import shutil
 import signal
-import subprocess
 import sys
-from contextlib import suppress
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -16,8 +13,9 @@ import pytest
 
 from rulebook_ralph.core.model import Prd
 from rulebook_ralph.process_table import MARK
-from tests.harness import FILES, Project, Ran, make_project, picture, task, wait_for
+from tests.harness import FILES, Project, Ran, finish, make_project, picture, task, wait_for
 from tests.integration.test_judging_model import Reply, Server, as_question, said, serving
+from tests.terminal import at_terminal
 
 FIRST = {
     "id": "read-numerals",
@@ -180,18 +178,9 @@ def test_where_nobody_can_be_asked_the_plan_is_shown_and_nothing_added(project: 
 def test_at_a_terminal_it_may_ask_and_a_person_agrees(project: Project, typed: str, code: int) -> None:
     plans(project, ASKS, PLAN)
     before = project.prd
-    ours, theirs = pty.openpty()
-    program = [sys.executable, "-c", "from rulebook_ralph.cli import main; main()", "plan", "numerals"]
-    process = subprocess.Popen(program, cwd=project.root, stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    os.write(ours, typed.encode())
-    shown = b""
-    with suppress(OSError):  # the other end is closed
-        while block := os.read(ours, 4096):
-            shown += block
-    os.close(ours)
-    assert process.wait(20) == code
-    assert shown.count(b"Up to which number?") == 1
+    ended, shown = at_terminal(project, "plan", "numerals", typed=typed)
+    assert ended == code
+    assert shown.count("Up to which number?") == 1
     second = (project.beside / "asked2").read_text()
     assert f"The answer: {'1000' if '1000' in typed else 'decide yourself'}" in second
     assert "at most 2 short questions" in second
@@ -217,8 +206,17 @@ def test_a_plan_is_added_while_a_run_goes_on(project: Project) -> None:
     assert (ran.code, ran.err) == (0, ""), ran
     out, err = process.communicate(timeout=30)
     assert process.returncode == 0, (out, err)
-    assert "ralph task: added 2 tasks" in out
+    assert "ralph plan: added 2 tasks" in out
     assert [each.status for each in project.prd.tasks] == ["completed"] * 3
+
+
+def test_nobody_is_paid_for_a_plan_that_would_be_refused(project: Project) -> None:
+    project.agent("kill -9 $PPID\n")
+    finish(project.start("run"))
+    plans(project, PLAN)
+    assert "run 'ralph resume' first" in refused(project, "x", "--yes")
+    assert not (project.beside / "count").exists()
+    assert len(project.ralph("plan", "x", "--json").json["tasks"]) == 2, "it is only shown"
 
 
 def test_an_agent_may_not_plan_and_nobody_is_asked_in_vain(project: Project) -> None:
@@ -267,9 +265,11 @@ def test_what_is_wanted_must_be_a_text_of_a_bearable_size(project: Project, monk
 def test_without_a_task_list_the_way_to_one_is_told(tmp_path: Path) -> None:
     bare = make_project(tmp_path, tasks=[task("one")], files={**FILES, "Makefile": "test:\n\ttrue\n"})
     told = _without_state(bare)
-    command = told.partition("with: ")[2].partition(" && ralph init")[0]
-    subprocess.run(["sh", "-c", command], cwd=bare.root, check=True)
-    assert bare.ralph("init").code == 0
+    command = told.partition(": ralph ")[2].split()
+    made = bare.ralph(*command)
+    assert (made.code, bare.prd.tasks) == (0, ())
+    assert "make test" in made.out
+    assert "Next: ralph plan" in made.out
     bare.configure()
     plans(bare, json.dumps({"questions": [], "tasks": [{**FIRST, "dependencies": []}]}))
     assert bare.ralph("plan", "x", "--yes").code == 0

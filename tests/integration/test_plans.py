@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.harness import make_project
+from tests.harness import PROMISE, make_project
 
 PLAN = (
     "# Plan\r\n\r\n## Phase 1: Make it work\r\n\r\n"
@@ -55,3 +55,22 @@ def test_boxes_are_ticked_with_the_work_and_nobody_elses_are_believed(tmp_path: 
     wanted = PLAN.replace("[ ] 1.1", "[x] 1.1").replace("[ ] 1.2", "[x] 1.2").replace("1.3 Write", "1.3.3 Write")
     assert (project.root / "plan.md").read_bytes() == wanted.encode()
     assert project.status() == []
+
+
+def test_a_tick_that_an_agent_made_in_advance_says_nothing_at_the_first_import(tmp_path: Path) -> None:
+    project = make_project(tmp_path, files={"a.txt": "a\n"}, gates=[{"name": "tests", "command": "test -f a.txt"}])
+    project.folder.prd.unlink()
+    project.commit("the plan", **{"plan.md": "- [ ] 1.1 Write one\n"})
+    project.agent("echo '- [x] 1.2 Write two' >> plan.md; echo '- [ ] 1.3 Write three' >> plan.md\n" + PROMISE)
+    assert project.ralph("init", "--from", "plan.md").code == 0
+    assert project.ralph("run").code == 0
+    plan = project.root / "plan.md"
+    plan.write_text(plan.read_text().replace("[ ] 1.3", "[x] 1.3") + "- [x] 1.4 Write four\n")
+    ran = project.ralph("init", "--from", "plan.md")
+    assert "said to be done in the source by an agent alone, so still to be done: 1.2" in ran.out
+    done = {"1.1": "completed", "1.2": "pending", "1.3": "completed", "1.4": "completed"}
+    assert {name: project.task(name).status for name in done} == done
+    project.tasks()
+    ran = project.ralph("init", "--from", "plan.md")
+    assert ran.code == 0, ran.err
+    assert {name: project.task(name).status for name in done} == done, "what Ralph verified it ticked itself"

@@ -2,10 +2,7 @@
 
 import json
 import os
-import pty
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +10,7 @@ import pytest
 from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace.repository import open_repository
 from tests.harness import PROMISE, Project, make_project, task
+from tests.terminal import at_terminal
 
 AGENT = (
     'if [ $RALPH_TASK = two ]; then echo "x$RALPH_ATTEMPT" > two.txt; exit; fi\necho w > $RALPH_TASK.txt\n' + PROMISE
@@ -154,14 +152,9 @@ def test_what_cannot_be_pruned(project: Project) -> None:
     assert lock.read_bytes() == b""
 
 
-@pytest.mark.parametrize(("answer", "left"), [(b"y\n", 3), pytest.param(b"n\n", 6, marks=pytest.mark.thorough)])
-def test_a_person_at_a_terminal_is_asked_once(project: Project, answer: bytes, left: int) -> None:
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-c", "from rulebook_ralph.cli import main; main(['prune', '--keep', '1'])"]
-    process = subprocess.Popen(command, cwd=project.root, stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    os.write(ours, answer)
-    assert process.wait(20) == (2 if left == 6 else 0)
-    assert b"Remove this? [y/N]" in os.read(ours, 10_000)
-    os.close(ours)
+@pytest.mark.parametrize(("answer", "left"), [("y\n", 3), pytest.param("n\n", 6, marks=pytest.mark.thorough)])
+def test_a_person_at_a_terminal_is_asked_once(project: Project, answer: str, left: int) -> None:
+    code, shown = at_terminal(project, "prune", "--keep", "1", typed=answer)
+    assert code == (2 if left == 6 else 0)
+    assert shown.count("Remove this? [y/N]") == 1
     assert len(project.snapshots()) == left

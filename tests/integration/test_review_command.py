@@ -9,8 +9,10 @@ import pytest
 from jsonschema import Draft202012Validator
 from referencing import Registry
 
+from rulebook_ralph.core.review import Memory, Seen
 from rulebook_ralph.process_table import MARK
 from rulebook_ralph.resources import schema
+from rulebook_ralph.state import review_memory
 from tests.harness import Project, Ran, make_project
 from tests.integration.test_judging_model import no_proxy, serving
 from tests.integration.test_review_loop import Reviewers
@@ -69,6 +71,7 @@ def test_what_must_be_mended_is_told_and_ends_with_3(project: Project, reviewers
     ran = project.ralph("review")
     assert ran.code == 3, ran.err
     assert "high   src/pay.py:1 (logic_bug)" in ran.out
+    assert ran.out.count("It has FAULT.") == 1, "all is told, once"
     assert ran.out.splitlines()[-1] == "REVISE (1 high)"
     (asked,) = [question for _, question in reviewers.asked]
     assert "    Take money" in asked.data
@@ -152,6 +155,24 @@ def test_nothing_decided_and_nobody_asked_end_differently(project: Project, revi
     assert "ANTHROPIC_API_KEY" in ran.err
     project.environment["RALPH_DEFAULTS__FINAL_REVIEWER"] = "nobody"
     assert project.ralph("review").code == 2
+
+
+def test_a_secret_is_neither_shown_nor_shipped(project: Project, reviewers: Reviewers) -> None:
+    key = "MIIEvwIBADANBgkqhkiG9w0BAQEFAASCBKkwggSlAgEAAoIBAQCnK707YsEOqHlA"
+    project.commit("A key", src__id="-----BEGIN PRIVATE KEY-----\n" + f"{key}\n" * 3 + "-----END PRIVATE KEY-----\n")
+    reviewers.answers["opus"] = ship
+    ran = project.ralph("review")
+    assert (ran.code, key in reviewers.asked[0][1].data) == (3, False)
+    assert "high   src/id:1 (security)" in ran.out
+    project.environment["RALPH_INTEGRITY__ALLOW"] = '["src/id"]'
+    assert project.ralph("review").code == 0
+
+
+def test_a_branch_of_many_files_is_remembered_whole(tmp_path: Path) -> None:
+    memory: Memory = {f"{number:064}": Seen(decision="SHIP") for number in range(3_000)}
+    file = tmp_path / "reviews"
+    review_memory.write(file, memory, root=tmp_path / "project")
+    assert review_memory.read(file, root=tmp_path / "project") == memory
 
 
 def test_an_agent_reviews_nothing_by_itself(project: Project, reviewers: Reviewers) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from rulebook_ralph.core import faults
 from rulebook_ralph.core.question import Question
 from tests.harness import PROMISE, Project, make_project, task
 from tests.integration.test_judging_model import Reply, failed, no_proxy, said, serving
@@ -37,7 +39,8 @@ class Reviewers:
         question = Question(system, data, {})
         self.asked.append((model, question))
         told = self.answers.get(model, ship)(question)
-        return failed(401, told) if told.startswith("no key") else said(told)
+        status = {"no key": 401, "no model": 404, "overloaded": 529}.get(told)
+        return failed(status, told) if status else said(told)
 
     @property
     def models(self) -> list[str]:
@@ -81,6 +84,7 @@ def test_revise_leads_to_a_better_brief_and_ship_to_one_commit(tmp_path: Path) -
         assert (first.verdict and first.verdict.hook, first.review and first.review.decision) == ("review", "REVISE")
         assert "Take FAULT out." in first.feedback
         assert "work/one.txt:1" in (project.beside / "prompt-2").read_text()
+        assert "a reviewer sees the task and the diff, looks for" in (project.beside / "prompt-1").read_text()
         assert second.review is not None
         assert [(look.tier, look.reviewer, look.decision) for look in second.review.looks] == [
             ("quick", "Sonnet", "SHIP"),
@@ -147,14 +151,60 @@ def test_an_undecided_review_never_completes(tmp_path: Path) -> None:
         assert project.task().status == "blocked"
 
 
-def test_a_reviewer_that_cannot_be_asked_never_completes_and_costs_no_attempt(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rollback", ["keep", "reset"])
+def test_a_reviewer_that_cannot_be_asked_ends_the_run_and_the_work_waits_for_it(tmp_path: Path, rollback: str) -> None:
     reviewers = Reviewers({"sonnet": lambda _: "no key"})
-    with reviewed_project(tmp_path, reviewers, MENDED, attempts=2) as project:
-        assert project.ralph("run").code == 4
-        verdict = project.last.verdict
-        assert verdict is not None
-        assert "the quick reviewer could not be asked" in verdict.reason
+    done = "[ -e work/one.txt ] || echo mended > work/one.txt\n"
+    with reviewed_project(tmp_path, reviewers, done, attempts=2, git={"rollback": rollback}) as project:
+        ran = project.ralph("run")
+        assert ran.code == 5
+        assert "the quick reviewer could not be asked: the API answered HTTP 401" in ran.out
+        assert "check ANTHROPIC_API_KEY; the work stays in the tree" in ran.out
+        assert len(project.records) == 1, "no agent is paid for what a reviewer cannot do"
         assert (project.task().completed_at, project.task().attempts, project.task_commits()) == (None, {}, {})
+        assert (project.root / "work/one.txt").read_text() == "mended\n"
+        reviewers.answers["sonnet"] = ship
+        assert project.ralph("resume").code == 0, "the agent changed nothing more"
+        assert list(project.task_commits()) == ["one"]
+        assert "not your doing" in (project.beside / "prompt-1").read_text()
+
+
+def test_a_reviewer_is_asked_again_while_the_work_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faults, "_FIRST_WAIT", 0.05)
+    reviewers = Reviewers({"sonnet": Once(lambda _: "overloaded")})
+    with reviewed_project(tmp_path, reviewers, MENDED, attempts=1) as project:
+        ran = project.ralph("run")
+        assert ran.code == 0, ran.out
+        assert (reviewers.models, len(project.records)) == (["sonnet", "sonnet", "opus"], 1)
+        assert "reviewer sonnet-quick: overloaded: the API answered HTTP 529" in ran.out
+
+
+def test_a_model_that_is_not_there_is_told_by_the_key_that_names_it(tmp_path: Path) -> None:
+    with reviewed_project(tmp_path, Reviewers({"sonnet": lambda _: "no model"}), MENDED) as project:
+        ran = project.ralph("run")
+        assert ran.code == 5
+        assert "check tools.reviewers.sonnet-quick.model" in ran.out
+
+
+def test_a_reviewer_that_writes_changes_nothing(tmp_path: Path) -> None:
+    with reviewed_project(tmp_path, Reviewers(), MENDED, defaults={"quickReviewer": "writer"}) as project:
+        program = project.beside / "writer.py"
+        program.write_text(
+            "import json, pathlib, re, sys\n"
+            f"pathlib.Path({str(project.root)!r}, 'mine').write_text('x')\n"
+            "nonce = re.search('Its `nonce` is `([0-9a-f]+)`', sys.stdin.read())[1]\n"
+            "summary = {'total': 0, 'high': 0, 'medium': 0, 'low': 0}\n"
+            "print(json.dumps({'nonce': nonce, 'decision': 'SHIP', 'issues': [], 'summary': summary}))\n"
+        )
+        config = json.loads(project.folder.config.read_text())
+        writer = {"id": "writer", "type": "command", "command": sys.executable, "args": [str(program)]}
+        config["tools"]["executors"].append(writer)
+        config["defaults"]["executor"] = "script"
+        project.folder.config.write_text(json.dumps(config))
+        ran = project.ralph("run")
+        assert ran.code == 0, ran.out + ran.err
+        assert project.changed(project.task_commits()["one"]) == ["work/one.txt"]
+        assert (project.status(), (project.root / "mine").exists()) == ([], False)
 
 
 def test_work_that_did_not_change_is_not_reviewed_twice(tmp_path: Path) -> None:
@@ -239,3 +289,15 @@ def test_what_a_commit_hook_makes_of_the_work_is_reviewed_too(tmp_path: Path) ->
         verdict = project.last.verdict
         assert verdict is not None
         assert verdict.reason.endswith("after the commit hooks changed files: the quick review says REVISE: 1 high")
+
+
+@pytest.mark.thorough
+def test_what_a_commit_hook_makes_of_the_work_does_not_land_unreviewed(tmp_path: Path) -> None:
+    reviewers = Reviewers({"sonnet": lambda question: "no key" if "FAULT" in question.data else ship(question)})
+    with reviewed_project(tmp_path, reviewers, MENDED, attempts=1) as project:
+        hook = project.root / ".git" / "hooks" / "pre-commit"
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text("#!/bin/sh\ngrep -q FAULT work/one.txt || echo FAULT >> work/one.txt\n")
+        hook.chmod(0o755)
+        assert project.ralph("run").code == 3
+        assert project.task_commits() == {}

@@ -1,6 +1,7 @@
 import hashlib
 import itertools
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from rulebook_ralph.core.model import STATE_FOLDER
 from rulebook_ralph.workspace import commits, guard
+from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.repository import Repository, open_repository
 from rulebook_ralph.workspace.snapshot import Change, Opening, Workspace
 from tests.harness import picture
@@ -756,3 +758,27 @@ def test_a_change_in_the_second_of_a_commit_is_seen_a_second_later(root: Path) -
 
 def wait_for_a_new_second() -> None:
     time.sleep(1 - time.time() % 1)
+
+
+# Refusals and failures
+
+
+def test_a_commit_that_cannot_be_signed_is_told_from_one_that_cannot_be_made(root: Path) -> None:
+    _git(root, "config", "gpg.program", "false")
+    repository = _repository(root)
+    tree, head = repository.tree_of("HEAD"), repository.head()
+    with pytest.raises(commits.SigningError, match="gpg failed to sign"):
+        commits.commit_tree(repository, tree, head, "x\n", sign=True)
+    with pytest.raises(GitError) as failed:
+        commits.commit_tree(repository, "1" * len(tree), head, "x\n", sign=True)
+    assert not isinstance(failed.value, commits.SigningError)
+
+
+def test_git_that_cannot_tell_has_not_said_no(root: Path) -> None:
+    repository = _repository(root)
+    assert repository.commit_of("refs/heads/none") is None
+    assert repository.parting(repository.head()) == repository.head()
+    (root / ".git/HEAD").write_text("garbled\n")
+    for ask in (repository.branch, lambda: repository.commit_of("HEAD"), lambda: repository.tree_exists("1" * 40)):
+        with pytest.raises(GitError, match=re.escape(str(root))):
+            ask()

@@ -41,17 +41,24 @@ def test_a_small_model_says_what_was_brought_about(tmp_path: Path) -> None:
     config: dict[str, Any] = json.loads(project.folder.config.read_text())
     words = tmp_path / "words.sh"
     words.write_text(
+        f"echo x >> {tmp_path}/asked\n"
         f"grep -q \"Do one\" || {{ echo no JSON; exit 0; }}\ncat <<'E'\nHere it is:\n```json\n{json.dumps(WORDS)}\n```\nE\n"
     )
     config["tools"]["executors"].append({"id": "words", "type": "command", "command": f"sh {words}"})
+    config["tools"]["executors"][0]["name"] = "The one who works"
     config["defaults"]["summarizer"] = "words"
     project.folder.config.write_text(json.dumps(config))
     ran = project.ralph("run")
     assert ran.code == 0
+    assert "agent The one who works" in ran.out
     first, second = project.records
+    assert first.agent == "script"
     assert first.completion_summary is not None
     assert first.completion_summary.summary == "It keeps work/one.txt."
     assert "cat work/one.txt" in first.completion_summary.verification_steps
     assert project.task("one").summary == "It keeps work/one.txt."
+    told = project.git("log", "-1", "--format=%b", project.task_commits()["one"])
+    assert told.startswith("It keeps work/one.txt.\n\nRalph-Task: one\n"), "less what git denies"
+    assert (tmp_path / "asked").read_text() == "x\n" * 2, "each task once"
     assert second.completion_summary is not None
     assert "the summary of two is in the agent's words: " in ran.out + ran.err

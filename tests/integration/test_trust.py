@@ -2,11 +2,9 @@
 
 import json
 import os
-import pty
 import shutil
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from rulebook_ralph.state import trust_record
 from rulebook_ralph.workspace.git import Git
 from rulebook_ralph.workspace.repository import Repository
 from tests.harness import HONEST, TESTS, Project, finish, make_project, task, wait_for
+from tests.terminal import at_terminal
 
 EVIL: dict[str, Any] = {"name": "evil", "command": "touch $BESIDE_FILE"}
 
@@ -257,25 +256,5 @@ def test_json_asks_nothing_at_a_terminal(project: Project, arguments: tuple[str,
     else:
         project.commit("state")
         without_record(project)
-    cli = f"{sys.executable} -c 'from rulebook_ralph.cli import main; import sys; main(sys.argv[1:])'"
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        ["/bin/sh", "-c", f"{cli} {' '.join(arguments)} --json"],
-        cwd=project.root,
-        env=dict(project.app()[0].environment),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    said = b""
-    try:
-        assert process.wait(20) == 2
-        with suppress(OSError):  # the other end is closed
-            while block := os.read(ours, 4096):
-                said += block
-    finally:
-        process.kill()
-        os.close(ours)
-    assert b"give --yes" in said
-    assert b"[y/N]" not in said
+    code, shown = at_terminal(project, *arguments, "--json")
+    assert (code, "give --yes" in shown, "[y/N]" in shown) == (2, True, False)

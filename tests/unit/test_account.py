@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from rulebook_ralph.core import markdown
+from rulebook_ralph.core import markdown_escape
 from rulebook_ralph.core.evidence import CheckResult, Iteration, ParsedIteration, Verdict
 from rulebook_ralph.core.model import CompletionSummary, Prd, Task, Totals
 from rulebook_ralph.core.printable import printable
@@ -68,7 +68,7 @@ def shown(text: str) -> str:
 
 @given(WORDS)
 def test_words_stay_words(text: str) -> None:
-    told = markdown.inline(text, 1000)
+    told = markdown_escape.inline(text, 1000)
     assert "\n" not in told
     if told:
         seen = shown(told)
@@ -80,7 +80,7 @@ def test_words_stay_words(text: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("around", ["- **{}** done", "  {}", "## {}: blocked", "a {} b"])
 def test_hostile_words_are_shown_and_do_nothing(text: str, around: str) -> None:
-    rendered = RENDERED.render(around.format(markdown.inline(text)))
+    rendered = RENDERED.render(around.format(markdown_escape.inline(text)))
     plain = RENDERED.render(around.format("words"))
     assert re.findall(r"</?\w+", rendered) == re.findall(r"</?\w+", plain), rendered
     assert not REFERENCE.search(unescape(re.sub(r"<[^>]+>", "", rendered)))
@@ -88,7 +88,7 @@ def test_hostile_words_are_shown_and_do_nothing(text: str, around: str) -> None:
 
 @given(WORDS)
 def test_a_code_span_shows_the_text_as_it_is(text: str) -> None:
-    told = markdown.code(text, 1000)
+    told = markdown_escape.code(text, 1000)
     if told:
         rendered: str = RENDERED.render(told)
         inner = rendered.removeprefix("<p><code>").removesuffix("</code></p>\n")
@@ -97,7 +97,7 @@ def test_a_code_span_shows_the_text_as_it_is(text: str) -> None:
 
 @given(WORDS)
 def test_a_block_holds_all_of_the_text(text: str) -> None:
-    lines = markdown.block(text)
+    lines = markdown_escape.block(text)
     if lines:
         rendered: str = RENDERED.render("\n".join([*lines, "", "after"]))
         assert rendered.endswith("</code></pre>\n<p>after</p>\n")

@@ -1,11 +1,14 @@
 """Which attempt came furthest."""
 
+from itertools import pairwise
+
 import pytest
 
 from rulebook_ralph.core.best_attempt import better
 from rulebook_ralph.core.evidence import CheckResult, Iteration, Verdict
 from rulebook_ralph.core.model import Stage
 from rulebook_ralph.core.review import IssueCounts, Look, Review, Tier
+from rulebook_ralph.loop.rules.built_in import built_in_hooks
 
 
 def attempt(
@@ -62,6 +65,13 @@ WORSE_THEN_BETTER = {
 def test_the_one_that_came_further_is_the_best_in_either_order(worse: Iteration, best: Iteration) -> None:
     assert better(best, better(worse, None)) is best
     assert better(worse, better(best, None)) is best
+
+
+def test_the_rules_count_in_the_order_in_which_they_are_asked() -> None:
+    names = dict.fromkeys(hook.name for hook in sorted(built_in_hooks(), key=lambda hook: hook.priority))
+    for earlier, later in pairwise(names):
+        further = attempt(later)
+        assert better(attempt(earlier), further) is further, (earlier, later)
 
 
 def test_of_equals_the_later_one_is_the_best() -> None:

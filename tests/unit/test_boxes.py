@@ -149,8 +149,25 @@ def test_of_a_rulebook_only_the_criteria_that_were_the_tasks_are_ticked() -> Non
 
 def test_a_plan_without_line_end_and_with_lone_carriage_returns_keeps_them(tmp_path: Path) -> None:
     (tmp_path / "plan.md").write_bytes(b"\xef\xbb\xbf- [ ] 1.1 A\r\t- [ ] 1.1.1 B")
-    read = checklist.read_all([tmp_path / "plan.md"], root=tmp_path)
-    assert [task.id for task in read.tasks] == ["1.1.1"]
-    assert (
-        boxes.ticked((tmp_path / "plan.md").read_bytes(), read.tasks[0]) == b"\xef\xbb\xbf- [x] 1.1 A\r\t- [x] 1.1.1 B"
-    )
+    (task,) = checklist.read(tmp_path / "plan.md", "plan.md")
+    assert task.id == "1.1.1"
+    assert boxes.ticked((tmp_path / "plan.md").read_bytes(), task) == b"\xef\xbb\xbf- [x] 1.1 A\r\t- [x] 1.1.1 B"
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "rows", "expected"),
+    [
+        ("plan.md", "- [x] 1.1 One\n- [x] 1.2 Two\n", {1}, True),
+        ("plan.md", "- [x] 1.1 One\n- [x] 1.2 Two\n", {0, 7}, False),
+        ("plan.md", "- [x] 1.1 One\n  - [x] a\n", {1}, True),
+        ("rulebook/tasks/one", "- [x] a\n- [x] b\n", {1}, False),
+        ("rulebook/tasks/one", "- [x] a\n- [x] b\nprose\n", {2}, True),
+        ("prd.json", '{"title": "One",\n"passes": true}\n', {1}, False),
+        ("prd.json", '{"title": "One",\n"passes": true}\n', {0}, True),
+    ],
+)
+def test_whether_a_task_is_said_to_be_done_without_some_rows(
+    source: str, text: str, rows: set[int], expected: bool
+) -> None:
+    task = Task(id="1.1", title="One", source=source)
+    assert boxes.is_said_to_be_done(text.encode(), task, without=rows) is expected

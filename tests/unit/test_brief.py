@@ -12,10 +12,11 @@ from rulebook_ralph.core.criteria import Criteria, MultiStage, Part
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import Prd, Status, Task
 from rulebook_ralph.core.settings import StopCriteria, VerificationStep
+from rulebook_ralph.core.token_estimate import tokens as tokens_of
 from rulebook_ralph.loop import brief
-from rulebook_ralph.loop.token_budget import tokens as tokens_of
 from rulebook_ralph.state import progress
 from tests.sampling import sample
+from tests.situation import situation
 
 AT = "2026-01-01T00:00:00.000Z"
 HEADER = progress.header("toy", created_at=AT, task_count=3)
@@ -54,25 +55,7 @@ def _progress(count: int, size: int = 60) -> str:
 
 def _situation(**values: Any) -> brief.Situation:
     prd = values.pop("prd", _prd())
-    defaults: dict[str, Any] = {
-        "task": prd.tasks[0],
-        "stage": "coder",
-        "progress": HEADER,
-        "commits": ("abc1234 first",),
-        "rules": ("Write tests.",),
-        "steps": (VerificationStep(name="tests", command="make test"),),
-        "criteria": Criteria(promise="IMPLEMENTATION_COMPLETE"),
-        "stop_criteria": StopCriteria(),
-        "base": "0123456789abcdef",
-        "changed": (),
-        "feedback": "",
-        "iteration": 1,
-        "max_iterations": 9,
-        "attempt": 1,
-        "max_attempts": 3,
-        "prompt_tokens": 50_000,
-    }
-    return brief.Situation(prd=prd, **(defaults | values))
+    return situation(prd=prd, **({"task": prd.tasks[0], "progress": HEADER} | values))
 
 
 def _render(**values: Any) -> brief.Brief:

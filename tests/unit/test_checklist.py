@@ -11,7 +11,7 @@ from rulebook_ralph.core.model import PRD_VERSION, Prd, Task
 from rulebook_ralph.core.prd_rules import problems_of
 from rulebook_ralph.core.requirements import implements, stages_of
 from rulebook_ralph.core.settings import Config
-from rulebook_ralph.sources import checklist, checklist_order
+from rulebook_ralph.sources import checklist_order, task_files
 from rulebook_ralph.sources.checklist_entries import read_entries
 from rulebook_ralph.sources.source import RefusedTasksError
 
@@ -54,7 +54,7 @@ PLAN = """\
 
 def read(folder: Path, text: str | bytes, name: str = "plan.md") -> dict[str, Task]:
     (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-    tasks = checklist.read_all([folder / name], root=folder).tasks
+    tasks = task_files.read_all([folder / name], root=folder, known=(), read=()).tasks
     assert problems_of(Prd(version=PRD_VERSION, project="p", tasks=tasks)) == ()
     return {task.id: task for task in tasks}
 

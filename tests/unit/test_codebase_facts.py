@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph.core.model import CompletionSummary, Prd, Task
+from rulebook_ralph.core.token_estimate import tokens
 from rulebook_ralph.loop import brief
 from rulebook_ralph.loop.codebase import Codebase
 from rulebook_ralph.loop.completion_summary import told
-from rulebook_ralph.loop.token_budget import tokens
 from rulebook_ralph.sources.codebase_facts import codebase_facts, manifests
 from rulebook_ralph.state import progress
 from rulebook_ralph.workspace.git import Git

@@ -17,9 +17,9 @@ from rulebook_ralph.core.model import CompletionSummary, Prd, Stage, Task
 from rulebook_ralph.core.parser import parse
 from rulebook_ralph.core.policy import Settlement
 from rulebook_ralph.core.settling import settled
+from rulebook_ralph.core.token_estimate import tokens
 from rulebook_ralph.loop.completion_summary import summarise, told
 from rulebook_ralph.loop.exported_names import exported_names
-from rulebook_ralph.loop.token_budget import tokens
 from rulebook_ralph.state import codec
 from tests.evidence import GREEN, LINT_RED
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rulebook_ralph.core.model import Prd, Task
-from rulebook_ralph.sources.completion_text import to_text
-from rulebook_ralph.sources.completion_yaml import find, read_all
+from rulebook_ralph.sources.completion_yaml import read_all
 from rulebook_ralph.sources.merge import Difference, merge
 from rulebook_ralph.sources.source import RefusedTasksError, SourceReading
 from rulebook_ralph.state import codec
+from tests.unit.completion_text import to_text
 from tests.unit.test_criteria import completions
 
 WHOLE = """\
@@ -123,7 +123,6 @@ def test_the_example_of_the_specification(tmp_path: Path) -> None:
         source="tasks.yaml",
         metadata={"specId": "auth-feature"},
     )
-    assert find(tmp_path) is None
 
 
 def _as_camel(text: str) -> str:
@@ -300,10 +299,3 @@ def test_any_task_goes_from_yaml_to_the_prd_and_back(tmp_path_factory: pytest.Te
     assert [replace(task, source="") for task in back.tasks] == [
         replace(task, source="") for task in codec.decode_prd(codec.encode_prd(replace(prd, tasks=tasks))).tasks
     ]
-
-
-def test_texts_of_several_lines_stay_readable(tmp_path: Path) -> None:
-    (task,) = _read(tmp_path, WHOLE).tasks
-    text = to_text([task])
-    assert "        command: |\n          test -f src/auth/middleware.py &&\n" in text
-    assert text.startswith("task:\n  id: TASK-001\n  spec_id: auth-feature\n  title: ")

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph import config
+from rulebook_ralph.core import requirements
+from rulebook_ralph.core.model import Task
 from rulebook_ralph.core.settings import Config, Executor, Hook, Price, Role, Verification, VerificationStep, Workspace
 from rulebook_ralph.core.struct_reading import seconds
 from rulebook_ralph.errors import ExitCode, RalphError
@@ -72,6 +74,37 @@ def test_layers_lie_over_each_other_and_say_where_each_value_is_from(root: Path)
     assert loaded.origins["limits.maxIterations"] == "command line"
     assert loaded.origins["git.rollback"] == "built-in"
     assert [file.name for file in loaded.files] == ["config.yaml", "config.yaml"]
+
+
+def test_what_a_task_says_goes_before_the_files_and_after_variables_and_flags(root: Path) -> None:
+    says = {"executor": "amp", "reviewer": "own", "maxIterations": 3, "stages": ["qa"]}
+    task = Task(id="a", title="", overrides=says | {"stopCriteria": {"requireLint": False, "requireTypeCheck": True}})
+
+    def held(config: Config) -> tuple[object, ...]:
+        stop = requirements.stop_criteria_for(config, task)
+        return (
+            requirements.executor_for(config, task, "coder"),
+            requirements.reviewer_of(config, task, "quick"),
+            requirements.reviewer_of(config, task, "deep"),
+            requirements.max_attempts(config, task, "coder"),
+            requirements.stages_of(config, task),
+            (stop.require_lint, stop.require_type_check),
+        )
+
+    files = "defaults: {executor: codex, quickReviewer: q, maxIterations: 9}\nstages: [coder]\nstopCriteria: {requireLint: true}\n"
+    roles = "ralph: {agents: {coder: {executor: gemini, maxIterations: 8}}}\n"
+    own = ("amp", "own", "own", 3, ("qa",), (False, True))
+    assert held(_load(root, files)) == held(_load(root, f"{files}{roles}")) == own
+    said = {
+        "RALPH_DEFAULTS__EXECUTOR": "claude",
+        "RALPH_DEFAULTS__QUICK_REVIEWER": "r",
+        "RALPH_DEFAULTS__MAX_ITERATIONS": "2",
+        "RALPH_STAGES": "[coder]",
+        "RALPH_STOP_CRITERIA__REQUIRE_LINT": "true",
+    }
+    assert held(_load(root, files, environment=said)) == ("claude", "", "own", 2, ("coder",), (True, True))
+    named = {"ralph": {"agents": {"coder": {"executor": "claude", "max_iterations": 1}}}}
+    assert held(_load(root, files, overrides=named)) == ("claude", "own", "own", 1, ("qa",), (False, True))
 
 
 def test_a_plus_adds_to_a_list_of_the_files_before(root: Path) -> None:

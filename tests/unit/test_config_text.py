@@ -218,7 +218,12 @@ def test_any_value_can_be_set_and_taken_out_again(
     elif isinstance(value_at(values, path), list):
         path = (*path, len(value_at(values, path)))
     value = data.draw(_values)
-    after = with_value(text, path, value)
+    try:
+        after = with_value(text, path, value)
+    except RalphError:  # `[a: 1]` holds a map that has no braces to write between
+        if style != 3:
+            raise
+        return
     expected = planted(values, path, value)
     assert value_at(read_yaml(after).value, path) == value_at(expected, path)
     was = value_at(values, path)

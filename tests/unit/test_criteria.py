@@ -227,7 +227,8 @@ def test_overrides() -> None:
         return [f"{json_path(fault.path)}: {fault.message}" for fault in override_faults(overrides, ())]
 
     assert told(executor="x", rules=["be brief"], stages=["coder", "qa"], stop_criteria={"success_regex": "DONE"}) == []
-    assert told(stages=[]) == []
+    assert told(stages=[], reviewer="thorough", max_iterations=3) == []
+    assert told(maxIterations=0)[0].startswith("$.maxIterations: ")
     assert told(stages=["qa", "coder"]) == ["$.stages: each stage once, in the order coder, reviewer, tester, qa"]
     assert told(stages=["coder", "coder"]) == ["$.stages: each stage once, in the order coder, reviewer, tester, qa"]
     assert told(**{"+rules": ["x"]}) == ["$.+rules: `+` has no meaning here; write `rules`"]

@@ -132,6 +132,19 @@ def test_what_is_tested_is_not_to_be_replaced(way: str) -> None:
     assert told(before, {**before, path: before[path] + text}, relevant_files=[path]) == []
 
 
+def test_what_any_test_below_calls_is_not_to_be_replaced() -> None:
+    before = {
+        "calc.py": "VERBOSE = False\n\n\ndef add(a, b):\n    return a - b\n\n\ndef send():\n    return 1\n",
+        "acceptance/test_it.py": "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n",
+        "other/test_send.py": "from calc import send\n\n\ndef test_send():\n    assert send() == 1\n",
+    }
+    new = {"acceptance/conftest.py": "import calc\n\ncalc.add = lambda a, b: a + b\n"}
+    (found,) = told(before, before | new)
+    assert found.endswith("`add` of calc.py, which is tested, is replaced by something else for all tests")
+    for line in ("calc.VERBOSE = True", "calc.send = lambda: None"):
+        assert told(before, before | {"acceptance/conftest.py": f"import calc\n\n{line}\n"}) == []
+
+
 def test_a_test_that_was_there_and_now_replaces_what_it_tested() -> None:
     patched = CALC["tests/test_calc.py"].replace("def test", "@mock.patch('app.calc.add', max)\ndef test")
     (found,) = told(CALC, {**CALC, "tests/test_calc.py": patched})

@@ -36,6 +36,27 @@ def test_a_path_named_like_a_target_of_a_gate(name: str) -> None:
     assert told(before, {**before, **new}, steps=steps, description=f"Add {next(iter(new))}.") == []
 
 
+INCLUDING = {
+    "Makefile": f"include flags\n-include *.mk\n{PLAIN}\t$(RUN) sh check.sh\n",
+    "flags": "RUN =\nV = 1\n",
+    "a.mk": "W = 1\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "words"),
+    [
+        ("flags", "RUN = true\nV = 1\n", "the variable `RUN` was changed, which a gate's target uses"),
+        ("a.mk", "W = 1\nSHELL = true\n", "the variable `SHELL` was changed, which a gate's target uses"),
+        ("flags", "RUN =\nV = 2\n", ""),
+        ("a.mk", "W = 2\n", ""),
+    ],
+)
+def test_a_file_that_a_makefile_includes(path: str, text: str, words: str) -> None:
+    found = told(INCLUDING, INCLUDING | {path: text}, steps=[step("make unit")])
+    assert [words in one and one.startswith(path) for one in found] == ([True] if words else [])
+
+
 FREE: Mapping[str, tuple[str, dict[str, str], dict[str, str]]] = {
     "a phony target": ("make test", NEW, {"Makefile": f".PHONY: test \\\n  unit\n{PLAIN}"}),
     "phony by a variable": ("make test", NEW, {"Makefile": f"T = test unit\n.PHONY: $(T)\n{PLAIN}"}),

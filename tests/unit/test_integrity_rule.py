@@ -323,10 +323,29 @@ def test_code_that_ends_a_gate_which_tells_of_no_tests() -> None:
             assert f"{path}:" in silent({}, {path: text}), text
             assert silent({path: text}, {path: f"{text}\n"}) == "", "it was there"
             assert silent({}, {path: text}, "3 passed in 0.1s\n") == "", "it tells what it ran"
+            red = frozenset(("tests",))
+            assert f"{path}:" in silent({}, {path: text}, "3 passed in 0.1s\n", excused=red), "it may tell anything"
             assert silent({}, {path: text}, integrity=Settings(allow=(path,))) == ""
     for path, texts in NO_ENDS.items():
         for text in texts:
             assert silent({path: "x\n"}, {path: text}) == "", text
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("import os\nos._exit(0)\n", 2),
+        ("import os, sys\nif 'acceptance' in sys.argv:\n    os._exit(0)\n", 3),
+        ("from os import _exit\ntry:\n    import b\nfinally:\n    _exit(0)\n", 5),
+        ("import os\nif __name__ == '__main__':\n    os._exit(0)\n", None),
+        ("import os\n\n\ndef stop():\n    os._exit(0)\n", None),
+        ("import os\nos._exit(1)\n", None),
+        ("import sys\nif '--help' in sys.argv:\n    sys.exit(0)\n", None),
+    ],
+)
+def test_a_module_that_ends_whatever_loads_it(text: str, line: int | None) -> None:
+    verdict = Integrity().run(changed({}, {"app.py": text}, steps=(PYTEST,)))
+    assert f"app.py:{line}: ends any process that loads it" in verdict.reason if line else verdict == SKIP
 
 
 def test_as_many_or_switched_off_is_not_told() -> None:

@@ -406,6 +406,52 @@ def test_criteria_commands_are_held_too() -> None:
     assert any("the gate 'accept' starts" in one for one in told(before, after, steps=steps))
 
 
+LOCAL = {
+    "package.json": '{"scripts": {"test": "mini test/*.js"}, "devDependencies": {"@a/tap": "file:./tools/tap", "b": "file:b"}}',
+    "tools/tap/package.json": '{"bin": {"mini": "run.js"}}',
+    "tools/tap/run.js": "run();\n",
+    "tools/tap/test/run.test.js": "it('runs', run);\n",
+    "b/package.json": "{}",
+    "b/index.js": "1;\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "words"),
+    [
+        ("tools/tap/run.js", "console.log('ok');\n", "tools/tap/run.js: the gate 'tests' runs this as @a/tap"),
+        ("package.json", LOCAL["package.json"].replace("tools", "libs"), 'where "@a/tap" comes from was changed'),
+        ("package.json", LOCAL["package.json"].replace("file:b", "file:c"), ""),
+        ("b/index.js", "2;\n", ""),
+        ("tools/tap/test/run.test.js", "it('runs', run);\nit('stops', stop);\n", ""),
+    ],
+)
+def test_a_runner_that_is_a_dependency_within_the_repository(path: str, text: str, words: str) -> None:
+    found = told(LOCAL, LOCAL | {path: text}, steps=[step("npm test")])
+    assert [words in one for one in found] == ([True] if words else [])
+    assert told(LOCAL, LOCAL | {path: text}, steps=[step("npm test")], allow=(path,)) == []
+
+
+@pytest.mark.parametrize("command", ["pytest -q $(cat args.txt)", "pytest $(< args.txt)", "pytest @args.txt", "make"])
+def test_files_whose_text_stands_among_the_words_of_a_gate(command: str) -> None:
+    before = {"args.txt": "-q\n", "VERSION": "1\n", "Makefile": "test:\n\tpytest $(shell cat args.txt)\n"}
+    beside = 'test "$(cat VERSION)" = 1 && docker build -t "a:$(cat VERSION)" . && echo $(cat VERSION)'
+    steps = [step(f"{beside} && {command}")]
+    (found,) = told(before, before | {"args.txt": "--co\n"}, steps=steps)
+    assert found == "args.txt:1: was changed; the gate 'tests' is given it"
+    assert told(before, before | {"VERSION": "2\n"}, steps=steps) == []
+    assert told(before, before | {"args.txt": "--co\n"}, steps=steps, allow=("args.txt",)) == []
+
+
+def test_a_script_behind_a_variable_that_may_be_empty() -> None:
+    before = {
+        "Makefile": "include flags\ntest:\n\t$(RUN) sh all.sh\n",
+        "all.sh": "sh tools/more.sh\n",
+        "tools/more.sh": CHECK,
+    }
+    assert told(before, before | {"tools/more.sh": GUTTED}, steps=[step("make test")])
+
+
 def test_nothing_is_read_where_no_script_was_changed() -> None:
     before = {"Makefile": "test:\n\tsh tests/a.sh\n", "src/a.py": "a\n", "docs/a.md": "a\n", "src/b.go": "a\n"}
     after = {**before, "src/a.py": "b\n", "docs/a.md": "b\n", "src/b.go": "b\n"}

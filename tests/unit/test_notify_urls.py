@@ -7,7 +7,7 @@ import pytest
 
 from rulebook_ralph.core import events
 from rulebook_ralph.core.evidence import StopReason
-from rulebook_ralph.core.notify_urls import named, resolved, secrets, variable_of
+from rulebook_ralph.core.notify_urls import named, resolved, secrets, variable_of, without_addresses
 from rulebook_ralph.core.redaction import MARK
 from rulebook_ralph.core.settings import Config, Notify
 from rulebook_ralph.errors import RalphError
@@ -51,6 +51,12 @@ def test_an_entry_is_an_address_or_the_name_of_a_variable() -> None:
     assert [variable_of(url) for url in urls] == ["", "CHAT", "NOT_SET", ""]
 
 
+def test_who_is_to_know_no_address_gets_no_variable_that_holds_one() -> None:
+    environment = {"CHAT": "slack://token", "RALPH_NOTIFY__URLS": '["slack://token"]', "HOME": "/home/me"}
+    assert without_addresses(environment, ("${CHAT}", "${NOBODY}", "json://host")) == {"HOME": "/home/me"}
+    assert without_addresses({"HOME": "/"}, ()) == {"HOME": "/"}
+
+
 def test_addresses_and_their_tokens_are_secret_and_their_hosts_are_not() -> None:
     config = Config(notify=Notify(urls=("${CHAT}", "mailto://me:pass-word-of-mine@mail.example.company.org")))
     clean = Crew(config, {"CHAT": SLACK}).redactor().clean
@@ -70,10 +76,10 @@ def test_messages_name_an_entry_and_its_kind_alone() -> None:
 def test_what_keeps_notifications_from_being_sent_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     assert notification.problems(Notify(), {}) == []
     [told] = notification.problems(Notify(urls=("${CHAT}",)), {})
-    assert told == "notify.urls: CHAT is not set in the environment; set it to an address"
+    assert str(told) == "notify.urls: CHAT is not set in the environment; set it to an address"
     monkeypatch.setattr(notification, "is_installed", lambda: False)
     [told] = notification.problems(Notify(urls=("${CHAT}",)), {"CHAT": SLACK})
-    assert told.endswith("pip install 'rulebook-ralph[notify]'")
+    assert told.text.endswith("pip install 'rulebook-ralph[notify]'")
 
 
 def test_only_the_chosen_stop_reasons_are_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -27,6 +28,7 @@ from rulebook_ralph.loop.evidence import Evidence, Gates, Judgement
 from rulebook_ralph.loop.pipeline import CompletionHook, judge
 from rulebook_ralph.loop.rules.built_in import built_in_hooks
 from rulebook_ralph.loop.rules.stop_criteria import StopCriteria
+from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.snapshot import Change
 from tests.evidence import CHANGED, GREEN, LINT_GREEN, LINT_RED, PROMISE, RED, Attempt, criteria
 
@@ -173,7 +175,9 @@ def test_words_of_an_error_that_hold_a_secret_are_not_told() -> None:
     assert "Broken" in judgement.log[0]
 
 
-@pytest.mark.parametrize("error", [Cancelled(), RalphError("disk full")])
+@pytest.mark.parametrize(
+    "error", [Cancelled(), RalphError("disk full"), GitError(Path("/toy"), ["add"], 128, "fatal: no")]
+)
 def test_an_order_to_end_is_no_error_of_a_hook(error: Exception) -> None:
     with pytest.raises(type(error)):
         judge(Attempt().evidence(), [Hook("mine", 1, answer=error)])
@@ -222,7 +226,18 @@ def test_checks_of_the_criteria_are_kept() -> None:
 def test_the_built_in_hooks_stand_in_the_order_of_the_design() -> None:
     names = [hook.name for hook in sorted(rules(), key=lambda hook: hook.priority)]
     before = ["agent", "integrity", "blocked", "contradictions", "work"]
-    after = ["gates", "test-counts", "stop-criteria", "promise", "criteria", "review", "integrity", "commit"]
+    after = [
+        "gates",
+        "test-counts",
+        "earlier-tests",
+        "stop-criteria",
+        "promise",
+        "criteria",
+        "earlier-tests",
+        "review",
+        "integrity",
+        "commit",
+    ]
     assert names == [*before, *after]
 
 

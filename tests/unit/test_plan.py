@@ -1,6 +1,8 @@
 """What a planner answers, from the question to the tasks that may be added: strict, whole, or nothing."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -21,11 +23,14 @@ from rulebook_ralph.core.question import Ask, ModelError, Question
 from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.core.refusal import fields_of
 from rulebook_ralph.core.settings import AskedModel, Config, Defaults, Executor, Tools, Verification, VerificationStep
+from rulebook_ralph.core.token_estimate import tokens
 from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.loop import template_check
 from rulebook_ralph.loop.plan_material import Material, by_relevance, folded
 from rulebook_ralph.loop.planning import NoPlanError, Planning, planner, told
-from rulebook_ralph.loop.token_budget import tokens
+from rulebook_ralph.loop.templates import PLAN, Templates
 from rulebook_ralph.state import codec
+from rulebook_ralph.state.store import StateFolder
 from tests.judges import scripted
 
 SECRET = "correct-horse-battery-staple"
@@ -447,3 +452,22 @@ def test_an_answer_by_the_schema_alone_is_a_plan() -> None:
     Draft202012Validator(resources.schema("plan")).validate(json.loads(text))
     (task,) = asked(text, config=config).tasks
     assert check([task])
+
+
+def test_a_project_may_have_its_own_question_to_the_planner(tmp_path: Path) -> None:
+    def found(text: str) -> tuple[str, ...]:
+        StateFolder(tmp_path).templates.mkdir(parents=True, exist_ok=True)
+        (StateFolder(tmp_path).templates / PLAN).write_text(text)
+        return tuple(map(str, template_check.problems(tmp_path)))
+
+    own = '{% extends "builtin/plan.md.j2" %}{% block rules %}{{ super() }}9. Rhyme.\n{% endblock %}'
+    assert found(own) == ()
+    asked = replace(planning(), templates=Templates(((PLAN, own),))).question()
+    assert asked.instructions.endswith("no code fence.\n9. Rhyme.")
+    assert asked.data == planning().question().data
+    where = f".rulebook-ralph/templates/{PLAN}"
+    assert found("{{ data_begins }}\n{{ wantd }}") == (f"{where}:2: 'wantd' is undefined; did you mean wanted?",)
+    for text in ("{{ wanted }}", "{{ wanted }}\n{{ data_begins }}\n"):
+        assert found(text) == (f"{where}: has no {{{{ wanted }}}} after a line that is {{{{ data_begins }}}}",)
+    again = "Plan.\n{% if faults %}\n{{ oh }}\n{% endif %}\n{{ data_begins }}\n{{ wanted }}"
+    assert found(again) == (f"{where}:3: 'oh' is undefined; see what there is: ralph templates list",)

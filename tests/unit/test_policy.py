@@ -223,12 +223,13 @@ def test_attempts() -> None:
     assert requirements.attempts_left(config, reopened) == 15
 
 
-def test_the_limit_of_attempts_comes_from_the_criteria_the_role_the_default_the_table_in_this_order() -> None:
-    own = Task(id="a", title="", completion={"coder": {"max_iterations": 2}})
+def test_the_limit_of_attempts_is_the_criterias_the_tasks_the_roles_the_default_the_tables_in_this_order() -> None:
+    own = Task(id="a", title="", completion={"coder": {"max_iterations": 2}}, overrides={"max_iterations": 6})
     none = Task(id="b", title="")
     roles = Ralph(default_max_iterations=5, agents=Roles(coder=Role(max_iterations=3)))
     config = Config(ralph=roles, defaults=Defaults(max_iterations=4))
     assert requirements.max_attempts(config, own, "coder") == 2
+    assert requirements.max_attempts(config, own, "qa") == 6
     assert requirements.max_attempts(config, none, "coder") == 3
     assert requirements.max_attempts(config, none, "qa") == 4
     assert requirements.max_attempts(Config(ralph=roles), none, "qa") == 5
@@ -243,4 +244,5 @@ def test_what_a_task_says_of_its_own_goes_over_the_configuration() -> None:
     assert requirements.executor_for(config, task, "coder") == "codex"
     assert requirements.stop_criteria_for(config, task) == StopCriteria(require_lint=True, require_promise=False)
     own = Config(ralph=Ralph(agents=Roles(qa=Role(executor="gemini"))))
-    assert [requirements.executor_for(own, task, stage) for stage in ("coder", "qa")] == ["codex", "gemini"]
+    assert requirements.executor_for(own, task, "qa") == "codex"
+    assert requirements.executor_for(own, Task(id="b", title=""), "qa") == "gemini"

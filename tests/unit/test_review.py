@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from rulebook_ralph.checks.change import Change
 from rulebook_ralph.checks.review import MOST_QUESTIONS, Desk, Reviewer, review
 from rulebook_ralph.checks.review_material import gather, pieces
 from rulebook_ralph.checks.review_prompt import TIER_CHECKS, checks_of
+from rulebook_ralph.checks.reviewed_change import ReviewedChange
 from rulebook_ralph.checks.shell import Cancelled
 from rulebook_ralph.checks.shown_files import LONGEST_LINE
 from rulebook_ralph.core.diff import FileDiff, Line, Versions
-from rulebook_ralph.core.question import Ask, ModelError, ModelRefusedError, Question
+from rulebook_ralph.core.question import Ask, GivenUpError, ModelError, ModelRefusedError, Question
 from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.core.review import Memory, Review, Tier, feedback
 from tests.judges import scripted
@@ -26,15 +26,15 @@ BAD = added("src/bad.py", "def bad():", "    return FAULT")
 BUDGET = 50_000
 
 
-def change(*files: FileDiff, texts: Mapping[str, str] | None = None, **more: Any) -> Change:
+def change(*files: FileDiff, texts: Mapping[str, str] | None = None, **more: Any) -> ReviewedChange:
     def versions(asked: Sequence[FileDiff]) -> Mapping[str, Versions]:
         return {file.path: Versions(None, (texts or {}).get(file.path)) for file in asked}
 
-    return Change(title="Greet people", files=files, versions=versions, **more)
+    return ReviewedChange(title="Greet people", files=files, versions=versions, **more)
 
 
 def look(
-    of: Change,
+    of: ReviewedChange,
     ask: Ask | None,
     *,
     tier: Tier = "quick",
@@ -107,6 +107,13 @@ def test_without_a_reviewer_nothing_is_decided() -> None:
     for ask, reason in ((None, "there is none"), (raising(ModelError("no network")), "no network")):
         said = look(change(GOOD), ask)
         assert (said.decision, said.unasked, said.reason) == ("UNDECIDED", True, reason)
+
+
+def test_a_reviewer_that_was_given_up_says_what_that_ends() -> None:
+    ask, asked = remembering(scripted("no JSON", lambda _: raising(GivenUpError("no login", "error"))(asked[0])))
+    said = look(change(GOOD), ask)
+    assert (said.decision, said.unasked, said.stop_reason, said.reason) == ("UNDECIDED", True, "error", "no login")
+    assert len(asked) == 2
 
 
 def test_a_reviewer_that_would_not_answer_was_asked() -> None:
@@ -205,6 +212,40 @@ def test_a_text_that_nobody_could_read_does_not_ship() -> None:
         "src/huge.py",
         ("src/huge.py: too large",),
     )
+
+
+KEY = (
+    "-----BEGIN PRIVATE KEY-----",
+    "MIIEvwIBADANBgkqhkiG9w0BAQEFAASCBKkw",
+    "3q2+7w==AbCdEfGh",
+    "-----END PRIVATE KEY-----",
+)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_private_key_is_not_shown_and_told_where_nobody_looked_before(allowed: bool) -> None:
+    ask, asked = remembering(ship)
+    code = "import os"
+    said = look(change(added("key.py", *KEY, code), may_hold_secrets=lambda _: allowed), ask)
+    assert not any(part in asked[0].data for part in KEY[1:3])
+    assert code in asked[0].data
+    assert said.decision == ("SHIP" if allowed else "REVISE")
+    if not allowed:
+        assert [(each.place, each.type, each.severity) for each in said.issues] == [("key.py:1", "security", "high")]
+
+
+def test_the_head_of_a_key_alone_hides_nothing() -> None:
+    evil = "/tmp/evil/aaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+    ask, asked = remembering(ship)
+    look(change(added("run.sh", f"# {KEY[0]}", "", evil), added("two.sh", KEY[0], "echo", evil)), ask)
+    assert asked[0].data.count(evil) == 2
+
+
+def test_a_token_is_told_in_a_branch_that_nobody_looked_at() -> None:
+    line = "token = 'ghp_k9Rt2mXv7QpLw4Zs8Yb1Nc6Hd3Jf5Ga0Ue9T'"
+    said = look(change(added("a.py", line), may_hold_secrets=lambda _: False), ship)
+    assert (said.decision, said.issues[0].type, said.issues[0].lines) == ("REVISE", "security", (1, 1))
+    assert "ghp_" not in str(said.issues)
 
 
 def test_secrets_go_neither_way() -> None:

@@ -56,6 +56,12 @@ def test_sarif_has_level_rule_and_place_of_each_issue() -> None:
     assert notification["message"]["text"] == "not reviewed: src/a b: a binary file"
 
 
+def test_a_file_name_that_is_no_text_has_a_place_too() -> None:
+    (run,) = sarif(told("src/caf\udce9"), version="1.0")["runs"]
+    place = run["results"][0]["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "src/caf%E9.py"
+
+
 def test_a_review_without_a_decision_did_not_execute() -> None:
     (run,) = sarif(told("a", decision="UNDECIDED", reason="no network"), version="1.0")["runs"]
     (invocation,) = run["invocations"]

@@ -8,7 +8,6 @@ import pytest
 from rulebook_ralph.core.model import Task
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.sources import rulebook
-from rulebook_ralph.sources.source import Source
 
 DATA = Path(__file__).parents[1] / "data" / "rulebook"
 BACKLOG = DATA / "backlog_b4e7892"
@@ -301,8 +300,3 @@ def test_a_path_without_tasks_is_refused(tmp_path: Path, made: str | None, words
 def test_a_path_that_cannot_be_looked_at_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RalphError, match="cannot be read: File name too long"):
         rulebook.locate(tmp_path / ("x" * 300))
-
-
-def test_the_module_is_a_source() -> None:
-    source: Source = rulebook
-    assert source.name == "rulebook"

@@ -30,12 +30,12 @@ from rulebook_ralph.core.evidence import (
 from rulebook_ralph.core.model import Prd, Task
 from rulebook_ralph.core.policy import RunTally, Settlement, Standing
 from rulebook_ralph.core.settings import Config, Hook, Limits, Ralph, StopCriteria
+from rulebook_ralph.core.token_estimate import tokens
 from rulebook_ralph.loop import brief
 from rulebook_ralph.loop.evidence import Evidence, Gates, Judgement
 from rulebook_ralph.loop.pipeline import CompletionHook, judge
 from rulebook_ralph.loop.rules.built_in import built_in_hooks
 from rulebook_ralph.loop.rules.hook_input import hook_input
-from rulebook_ralph.loop.token_budget import tokens
 from rulebook_ralph.state import progress
 from tests.evidence import CHANGED, GREEN, LINT_GREEN, PROMISE, RED, Attempt
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from rulebook_ralph.checks.change import Change
 from rulebook_ralph.checks.model_answer import Unusable
 from rulebook_ralph.checks.review_answer import read_review
 from rulebook_ralph.checks.review_prompt import checks_of, instructions
+from rulebook_ralph.checks.reviewed_change import ReviewedChange
 from rulebook_ralph.checks.shown_files import Section, ShownLine
 from rulebook_ralph.core.diff import FileDiff, Versions
 from rulebook_ralph.core.evidence import ParsedIteration
@@ -191,7 +191,7 @@ def test_cr15_a_reviewer_has_checks_of_its_own() -> None:
 
 
 def test_cr16_the_reviewer_is_told_what_to_look_for_in_order_and_to_leave_taste_aside() -> None:
-    told = instructions(Change("Log in", (), lambda _: {}), checks_of("deep", ()), "f00d")
+    told = instructions(ReviewedChange("Log in", (), lambda _: {}), checks_of("deep", ()), "f00d")
     places = [told.index(f"\n{number}. {check}") for number, check in enumerate(checks_of("deep", ()), start=1)]
     assert places == sorted(places)
     assert "no matters of taste" in told

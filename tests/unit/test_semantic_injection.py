@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from rulebook_ralph.checks.quarantine import addresses_a_judge, suspicious_lines
 from rulebook_ralph.checks.semantic import SemanticResult, check
-from rulebook_ralph.checks.semantic_quarantine import addresses_a_judge, suspicious_lines
 from rulebook_ralph.checks.subject import ModelError, Question
 from rulebook_ralph.core.criteria import Semantic
 from rulebook_ralph.core.diff import FileDiff

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from rulebook_ralph.core.model import PRD_VERSION, Prd, Task
 from rulebook_ralph.core.prd_rules import problems_of
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.sources import task_files, user_stories
+from rulebook_ralph.sources import task_files
 from rulebook_ralph.sources.merge import merge
+from rulebook_ralph.sources.source import RefusedTasksError
 from rulebook_ralph.sources.told_apart import id_in_source, told_apart
 
 
@@ -26,7 +27,7 @@ def story(story_id: str = "US-001", **fields: Any) -> dict[str, Any]:
 
 def stories(folder: Path, *found: dict[str, Any]) -> tuple[Task, ...]:
     (folder / "prd.json").write_text(json.dumps({"project": "X", "branchName": "y", "userStories": found}))
-    return user_stories.read_all([folder / "prd.json"], root=folder).tasks
+    return task_files.read_all([folder / "prd.json"], root=folder, known=(), read=()).tasks
 
 
 def test_user_stories_become_tasks(tmp_path: Path) -> None:
@@ -64,6 +65,10 @@ def test_one_kind_of_file_beside_the_other(tmp_path: Path) -> None:
     assert [task.id for task in read.tasks] == ["1.2", "auth-1.1", "auth-1.2", "b-1.1", "b-1.2"]
     assert read.tasks[2].dependencies == ("auth-1.1",)
     assert read.folders == ("c.yaml", "auth/tasks.md", "b.md")
+    (tmp_path / "b.md").write_text("nothing\n")
+    with pytest.raises(RefusedTasksError) as refused:
+        task_files.read_all([tmp_path / "b.md", tmp_path / "gone.json"], root=tmp_path, known=(), read=())
+    assert [problem.file for problem in refused.value.problems] == ["b.md", "gone.json"]
     with pytest.raises(RalphError, match=r"plan\.txt is none of the files .* \.yaml, \.yml, \.md, \.markdown, \.json"):
         task_files.read_all([tmp_path / "plan.txt"], root=tmp_path, known=(), read=())
 

@@ -2,7 +2,7 @@
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 
 from rulebook_ralph.checks.integrity import known_programs as known
@@ -18,7 +18,7 @@ from rulebook_ralph.checks.integrity.program_words import (
 )
 from rulebook_ralph.checks.integrity.shell_reader import DEEPEST, ShellReader, named, within
 from rulebook_ralph.checks.integrity.shell_values import UNKNOWN
-from rulebook_ralph.checks.integrity.shell_words import BEGIN, Command, cleaned
+from rulebook_ralph.checks.integrity.shell_words import BEGIN, END, Command, cleaned, split
 
 _MANAGER_WORDS = frozenset(("run", "run-script", "exec", "x", "dlx", "workspaces", "workspace"))
 _MANAGER_OWN = frozenset(("install", "ci", "i", "add", "audit", "outdated", "why", "ls", "list", "--version"))
@@ -27,6 +27,7 @@ _SCRIPT = re.compile(r"\.(?:sh|bash|zsh|ksh|py|pl|rb|bats|t|exp)$")
 _BETWEEN = re.compile(r"[\s,:=]+")
 _OPTION = re.compile(r"^-+[A-Za-z](?=[./])")
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
+_SUBSTITUTED = re.compile(rf"{BEGIN}(\d+){END}")
 _IN_CODE = re.compile(r"[\w*-]*[/.][\w./*-]*")
 
 
@@ -83,6 +84,7 @@ class CommandReader(ShellReader):
                 else:
                     self._untold()
                     self._gate.given |= named(self._all(words[1:]), folder)
+                    self._starts_others(words[1:], folder, depth)
 
     def _program(self, words: Sequence[str], command: Command, folder: str, depth: int) -> None:
         program, arguments = words[0], words[1:]
@@ -93,6 +95,7 @@ class CommandReader(ShellReader):
         gate.places |= {within(folder, word) for word in expanded if not word.startswith("-") and UNKNOWN not in word}
         if base in ("xargs", "done"):
             gate.lists |= named(self._all(command.fed), folder)
+        gate.inserted |= named(self._all(self._inserted(base, arguments)), folder)
         is_known = base in known.TOOLS or known.is_interpreter(base) or base in known.HARMLESS
         if "/" in program or _SCRIPT.search(program):
             self._start([program], folder, follow=not is_known and base != "activate")
@@ -139,12 +142,26 @@ class CommandReader(ShellReader):
         self._gate.given |= places
         if base in known.STARTERS:
             self._gate.patterns |= places
-        at = next((at for at, word in enumerate(arguments) if known.runs_others(word)), None)
-        if at is not None:
-            self.run(arguments[at:], Command(), folder, depth + 1)
+        self._starts_others(arguments, folder, depth)
         for word in arguments if depth < DEEPEST else ():
             if " " in word:
                 self.read(word, folder, depth + 1)
+
+    def _starts_others(self, words: Sequence[str], folder: str, depth: int) -> None:
+        """What stands after something of which nothing is known, and may be run by it or in its place."""
+        at = next((at for at, word in enumerate(words) if known.runs_others(word)), None)
+        if at is not None:
+            self.run(words[at:], Command(), folder, depth + 1)
+
+    def _inserted(self, base: str, words: Sequence[str]) -> Iterator[str]:
+        """The files whose text a program gets in place of whole words: `$(cat FILE)`, `$(< FILE)`, and `@FILE`."""
+        for word in words if base not in known.HARMLESS else ():
+            if word.startswith("@"):
+                yield word[1:]
+            elif substituted := _SUBSTITUTED.fullmatch(word):
+                for command in split(self._inner[int(substituted[1])], []):
+                    yield from command.words[1:] if command.words[:1] == ["cat"] else ()
+                    yield from () if command.words else command.fed
 
     def _runs(self, asked: Asked, folder: str, depth: int) -> None:
         for words in asked.runs[:20]:

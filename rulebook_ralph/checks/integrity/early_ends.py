@@ -18,6 +18,7 @@ _FORKS = re.compile(r"\bv?fork(?:pty)?\(")
 _IN_NODE = re.compile(r"^(?:globalThis\.)?process\.exit\(\s*0?\s*\)")
 _MAY_EXIT = re.compile(r"\b(?:exit|quit|SystemExit)\b")
 _OF_A_SCRIPT = re.compile(r"__name__|\bargv\b")
+_OF_MAIN = re.compile(r"__name__")
 _LONGEST_LINE = 1000
 
 
@@ -37,6 +38,21 @@ def early_ends(diff: Sequence[FileDiff], read: Callable[[FileDiff], Versions]) -
             yield Objection(file.path, line, "ends the process as if all were well")
 
 
+def ends_when_loaded(diff: Sequence[FileDiff], read: Callable[[FileDiff], Versions]) -> Iterator[Objection]:
+    """At most one for each module of Python that ends at once whatever process loads it: no honest one does."""
+    for file in diff:
+        added = {line.number for line in file.added if _AT_ONCE.search(line.text[:_LONGEST_LINE])}
+        tree = parsed(read(file).after or "") if added and file.path.endswith(".py") else None
+        try:
+            line = (
+                next((number for number in _exits(tree.body, at_once=True) if number in added), None) if tree else None
+            )
+        except RecursionError:
+            continue
+        if line is not None:
+            yield Objection(file.path, line, "ends any process that loads it, as if all were well")
+
+
 def _when_loaded(file: FileDiff, read: Callable[[FileDiff], Versions]) -> int | None:
     if not file.path.endswith(".py"):
         return next((line.number for line in file.added if _IN_NODE.match(line.text[:_LONGEST_LINE])), None)
@@ -50,23 +66,26 @@ def _when_loaded(file: FileDiff, read: Callable[[FileDiff], Versions]) -> int | 
         return None
 
 
-def _exits(body: Sequence[ast.stmt]) -> Iterator[int]:
-    """The lines that end the process with success when a module is loaded, whoever loads it."""
+def _exits(body: Sequence[ast.stmt], *, at_once: bool = False) -> Iterator[int]:
+    """The lines that end the process with success when a module is loaded, whoever loads it; `at_once`: those without
+    the process's last steps, which a script has no need of but below `__name__`.
+    """
+    of_a_script = _OF_MAIN if at_once else _OF_A_SCRIPT
     for statement in body:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
-        if isinstance(statement, ast.If) and _OF_A_SCRIPT.search(ast.unparse(statement.test)):
+        if isinstance(statement, ast.If) and of_a_script.search(ast.unparse(statement.test)):
             continue
-        if _is_exit(statement):
+        if _is_exit(statement, ("_exit",) if at_once else ("exit", "quit")):
             yield statement.lineno
         for name in ("body", "orelse", "finalbody"):
-            yield from _exits(getattr(statement, name, []))
+            yield from _exits(getattr(statement, name, []), at_once=at_once)
         for handler in getattr(statement, "handlers", []):
-            yield from _exits(handler.body)
+            yield from _exits(handler.body, at_once=at_once)
 
 
-def _is_exit(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.Raise):
+def _is_exit(statement: ast.stmt, names: Sequence[str]) -> bool:
+    if isinstance(statement, ast.Raise) and "exit" in names:
         raised = statement.exc
         named = raised.func if isinstance(raised, ast.Call) else raised
         return isinstance(named, ast.Name) and named.id == "SystemExit" and _is_success(raised)
@@ -76,7 +95,7 @@ def _is_exit(statement: ast.stmt) -> bool:
     name = (
         function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
     )
-    return name in ("exit", "quit") and _is_success(statement.value)
+    return name in names and _is_success(statement.value)
 
 
 def _is_success(raised: ast.expr | None) -> bool:

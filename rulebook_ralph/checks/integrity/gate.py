@@ -39,6 +39,8 @@ class Gate:
     """It may start scripts that nothing tells of."""
     lists: set[str] = field(default_factory=set)
     """Files whose lines may say what it starts."""
+    inserted: set[str] = field(default_factory=set)
+    """Files whose text stands among the words of its commands."""
     sourced: set[str] = field(default_factory=set)
     """Globs of scripts that become part of it, so that one can end it."""
     module_folders: set[str] = field(default_factory=set)

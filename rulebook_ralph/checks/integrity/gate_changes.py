@@ -1,6 +1,7 @@
 """Changes to what defines the gates: configuration, targets and scripts, and what the gates' commands start."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from rulebook_ralph.checks.integrity.gate_commands import Gate
 from rulebook_ralph.checks.integrity.gate_files import Category, Definition, definition_of
@@ -8,10 +9,12 @@ from rulebook_ralph.checks.integrity.gate_parts import Part, parts_of
 from rulebook_ralph.checks.integrity.make_targets import changed_targets
 from rulebook_ralph.checks.integrity.node_scripts import changed_scripts
 from rulebook_ralph.checks.integrity.objection import Objection
+from rulebook_ralph.checks.integrity.script_files import may_hold_words
 from rulebook_ralph.core.diff import FileDiff, Versions
 
 _DONE = {"A": "added", "M": "changed", "D": "deleted", "R": "renamed"}
 _NOTHING = Versions(None, None)
+_SETTINGS = (".ini", ".cfg", ".toml", ".conf")
 _FIRST_OF_MAKE = ("GNUmakefile", "makefile", "Makefile")
 
 
@@ -34,6 +37,25 @@ def gate_changes(
             yield from _new_file(file, texts.after, green, diff)
         else:
             yield from _old_file(file, texts, gates)
+
+
+def named_settings(
+    diff: Sequence[FileDiff], gates: Callable[[], Iterable[Gate]], excused: Callable[[FileDiff], bool]
+) -> Iterator[Objection]:
+    """Settings by whatever name that a gate is given in so many words, as in `pytest -c settings/tests.ini`, and files
+    whose text stands among them, as in `pytest $(cat options)`.
+    """
+    for file in diff:
+        old = file.old_path
+        if old is None or not may_hold_words(old) or definition_of(old) is not None or excused(file):
+            continue
+        gate = next((gate for gate in gates() if old in _named(gate, is_setting=old.endswith(_SETTINGS))), None)
+        if gate is not None:
+            yield Objection(old, _first_line(file), f"was {_DONE[file.kind]}; the gate '{gate.name}' is given it")
+
+
+def _named(gate: Gate, *, is_setting: bool) -> set[str]:
+    return gate.inserted | ({posixpath.normpath(place) for place in gate.places} if is_setting else set())
 
 
 def _old_file(file: FileDiff, texts: Versions, gates: Sequence[Gate]) -> Iterator[Objection]:

@@ -4,7 +4,7 @@ import configparser
 import json
 import re
 import tomllib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +66,10 @@ _PACKAGE = {
     "wireit": "a-runner",
     "nx": "a-runner",
 }
+_DEPENDENCIES = ("dependencies", "devDependencies", "optionalDependencies", "overrides", "resolutions")
+_TOOLS_OF_NODE = frozenset((*_PACKAGE.values(), *_TEST_TOOLS, "typescript", "tsx", "ts-node", "jasmine", "cypress"))
+_ELSEWHERE = re.compile(r"(?:file|link|portal|patch|git[+\w]*|https?|npm):|[./~]")
+"""A version that is none: the package is another one, or one that an agent may write."""
 _RUNNER = frozenset(("a-runner",))
 _COMMENT = re.compile(r"^\s*(?:#|//|;).*$", re.MULTILINE)
 _BUILD_LINES = re.compile(
@@ -166,11 +170,21 @@ def _package(text: str) -> Parts:
         return {"": Part(_plain(text), frozenset((*_PACKAGE.values(), *_RUNNER)), "any")}
     if not isinstance(manifest, dict):
         return {}
-    return {
+    parts = {
         f'"{key}"': Part(_frozen(manifest[key]), frozenset((tool,)), _category(tool), f'"{key}"')
         for key, tool in _PACKAGE.items()
         if key in manifest
     }
+    return parts | {
+        f'where "{name}" comes from': Part(place, _RUNNER, "any", f'"{name}"')
+        for key in _DEPENDENCIES
+        for name, place in _items(manifest.get(key))
+        if name in _TOOLS_OF_NODE and isinstance(place, str) and _ELSEWHERE.match(place)
+    }
+
+
+def _items(table: object) -> Iterable[tuple[str, object]]:
+    return table.items() if isinstance(table, dict) else ()
 
 
 def _cargo(text: str) -> Parts:

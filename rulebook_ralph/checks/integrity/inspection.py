@@ -5,14 +5,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rulebook_ralph.checks.integrity.collection_hooks import collection_files, collection_hooks
-from rulebook_ralph.checks.integrity.early_ends import early_ends
+from rulebook_ralph.checks.integrity.earlier_tests import EarlierTests, earlier_tests
+from rulebook_ralph.checks.integrity.early_ends import early_ends, ends_when_loaded
 from rulebook_ralph.checks.integrity.expected_results import expected_results
 from rulebook_ralph.checks.integrity.framework_patches import framework_patches
-from rulebook_ralph.checks.integrity.gate_changes import defining_files, gate_changes, stand_ins
+from rulebook_ralph.checks.integrity.gate_changes import defining_files, gate_changes, named_settings, stand_ins
 from rulebook_ralph.checks.integrity.gate_commands import read_gates
 from rulebook_ralph.checks.integrity.globs import Globs
 from rulebook_ralph.checks.integrity.go_test_main import go_test_main
 from rulebook_ralph.checks.integrity.languages import BATS
+from rulebook_ralph.checks.integrity.local_runners import local_runners
 from rulebook_ralph.checks.integrity.lost_tests import (
     Removals,
     deleted_other_tests,
@@ -42,9 +44,9 @@ ReadVersions = Callable[[Sequence[FileDiff]], Mapping[str, Versions]]
 
 @dataclass(frozen=True)
 class Inspection:
-    """The diff of an attempt and what it is held against. `red` are steps that were red on the base; `allow` the globs
-    of files that may be changed all the same; `folders` tells which paths were folders at the base. Files are read
-    where something in them was changed that could count.
+    """The diff of an attempt and what it is held against. `red` are steps of which nothing was green on the base;
+    `allow` the globs of files that may be changed all the same; `folders` tells which paths were folders at the base,
+    `files` are all files there. Files are read where something in them was changed that could count.
     """
 
     task: Task
@@ -54,6 +56,7 @@ class Inspection:
     steps: tuple[VerificationStep, ...]
     red: frozenset[str]
     allow: tuple[str, ...]
+    files: Callable[[], Sequence[str]] = tuple
 
     @cached_property
     def mentions(self) -> Mentions:
@@ -121,14 +124,23 @@ class Inspection:
         yield from told
         paths = {objection.path for objection in told}
         yield from (each for each in started.objections(self.diff, self._excuses_script) if each.path not in paths)
-        yield from make_paths(self.diff, started.reached(), self._at_base, self.folders, self.excuses)
+        yield from (
+            each for each in named_settings(self.diff, started.reached, self._excuses_change) if each.path not in paths
+        )
+        programs = local_runners(self.diff, started.reached, self._at_base, self._texts_of, self._excuses_change)
+        yield from (each for each in programs if each.path not in paths)
+        reached = started.reached()
+        texts = self._texts_of
+        of_make = make_paths(self.diff, reached, self._at_base, folders=self.folders, read=texts, excused=self.excuses)
+        yield from (each for each in of_make if each.path not in paths)
         yield from emptied_helpers(self.diff, self._texts_of, started.loads, self.excuses)
         yield from stand_ins(self.diff, green, self.excuses)
         yield from shadowed_modules(self.diff, green, started.python_scripts, self.excuses)
         yield from second_modules(self.diff, gates, self._at_base, self.excuses)
         yield from framework_patches(self.diff, self._read, self.excuses)
         yield from node_patches(self.diff, self.excuses)
-        yield from replaced_subjects(self.diff, self._read, self._at_base, self.excuses)
+        yield from (each for each in ends_when_loaded(self.diff, self._texts_of) if not self.excuses(each.path))
+        yield from replaced_subjects(self.diff, self._read, self._at_base, self.files, self.excuses)
         yield from collection_hooks(self.diff, self._read, self.excuses)
         yield from go_test_main(self.diff, self._read, self.excuses)
 
@@ -163,6 +175,11 @@ class Inspection:
     def early_ends(self) -> Iterator[Objection]:
         """Code that ends a process before what tests it is through."""
         return (each for each in early_ends(self.diff, self._texts_of) if not self.excuses(each.path))
+
+    def earlier_tests(self) -> EarlierTests:
+        """What is to be as it was for the tests to be those of the base; not what the task has changed or removed."""
+        explained = {case.path for case in self.pairing.lost if self.removals.explain(case)}
+        return earlier_tests(self.diff, lambda file: self._excuses_change(file) or file.old_path in explained)
 
     def explained_losses(self) -> int | None:
         """How many tests fewer than at the base may be run, by what was deleted or merged and was not objected to.

@@ -8,25 +8,34 @@ from rulebook_ralph.checks.integrity.indirect_scripts import ReadBase
 from rulebook_ralph.checks.integrity.languages import language_of
 from rulebook_ralph.checks.integrity.objection import Objection
 from rulebook_ralph.checks.integrity.replaced_names import Replaced, may_replace, newly_replaced
+from rulebook_ralph.checks.integrity.suites import is_test_file
 from rulebook_ralph.core.diff import FileDiff, Versions
 
 _OF_TESTS = re.compile(r"(?:^|/)(?:tests?|testing)/|(?:^|/)conftest\.py$")
 _DEEPEST = 6
+_MOST_TESTS = 300
 
 
 def replaced_subjects(
-    diff: Sequence[FileDiff], versions: Mapping[str, Versions], read_base: ReadBase, excused: Callable[[str], bool]
+    diff: Sequence[FileDiff],
+    versions: Mapping[str, Versions],
+    read_base: ReadBase,
+    files: Callable[[], Sequence[str]],
+    excused: Callable[[str], bool],
 ) -> Iterator[Objection]:
-    """One for each file. Modules of the repository are known by their text, which is read only where they are named."""
+    """One for each file. Modules of the repository are known by their text, which is read only where they are named;
+    `files` are all of the base.
+    """
     for file in diff:
         texts = versions.get(file.path)
         is_of_tests = _OF_TESTS.search(file.path) or language_of(file.path) is not None
         if texts is None or not is_of_tests or not may_replace(file) or excused(file.path):
             continue
         new = [each for each in newly_replaced(texts) if _counts(each, texts.before or "")]
-        known = _texts_at_hand(new, file.path, diff, read_base) if new else {}
+        tests = _tests_below(file.path, files()) if any(not each.function for each in new) else ()
+        known = _texts_at_hand(new, tests, file.path, diff, read_base) if new else {}
         for each in new:
-            if (what := _subject(each, file.path, known, {other.path for other in diff})) is not None:
+            if (what := _subject(each, tests, file.path, known, {other.path for other in diff})) is not None:
                 yield Objection(file.path, each.line, what)
                 break
 
@@ -36,7 +45,16 @@ def _counts(each: Replaced, before: str) -> bool:
     return not each.function or re.search(rf"\bdef[ \t]+{re.escape(each.function)}\(", before) is not None
 
 
-def _subject(each: Replaced, path: str, known: Mapping[str, str], changed: set[str]) -> str | None:
+def _tests_below(path: str, files: Sequence[str]) -> Sequence[str]:
+    """The tests of the base that a file beside or above them may be loaded for."""
+    folder = posixpath.dirname(path)
+    below = (each for each in files if not folder or each.startswith(f"{folder}/"))
+    return [each for each in below if each.endswith(".py") and each != path and is_test_file(each)][:_MOST_TESTS]
+
+
+def _subject(
+    each: Replaced, below: Sequence[str], path: str, known: Mapping[str, str], changed: set[str]
+) -> str | None:
     parts = each.target.split(".")
     for depth in range(min(len(parts), _DEEPEST), 0, -1):
         module = next((place for place in _places(parts[:depth], path) if place in known), None)
@@ -51,7 +69,7 @@ def _subject(each: Replaced, path: str, known: Mapping[str, str], changed: set[s
         if each.function.startswith("test"):
             is_tested = called.search(_function(known[path], each.function)) if path in known else None
             return f"`{each.function}` tested `{name}`, and now replaces it" if is_tested else None
-        tests = (known[place] for place in _tests_of(module, path) if place in known)
+        tests = (known[place] for place in (*_tests_of(module, path), *below) if place in known)
         if module in changed or any(map(called.search, tests)):
             return f"`{name}` of {module}, which is tested, is replaced by something else for all tests"
         return None
@@ -59,9 +77,9 @@ def _subject(each: Replaced, path: str, known: Mapping[str, str], changed: set[s
 
 
 def _texts_at_hand(
-    new: Sequence[Replaced], path: str, diff: Sequence[FileDiff], read_base: ReadBase
+    new: Sequence[Replaced], tests: Sequence[str], path: str, diff: Sequence[FileDiff], read_base: ReadBase
 ) -> Mapping[str, str]:
-    wanted = {path}
+    wanted = {path, *tests}
     for each in new:
         parts = each.target.split(".")
         for depth in range(1, min(len(parts), _DEEPEST) + 1):

@@ -15,6 +15,7 @@ _NEVER = _words(
     "go rs java kt kts scala c cc cpp cxx h hpp m mm swift cs fs vb hs ml mli zig dart ex exs erl vue svelte "
     "gitignore gitkeep gitattributes mk po mo ipynb"
 )
+_OF_WORDS = _words("txt list lst args opts opt options flags rsp conf cfg ini toml env mk inc include vars properties")
 _FOLDER = re.compile(r"(?:^|/)(?:tests?|specs?|__tests__|e2e|integration|checks?|t|testing|qa|smoke)/", re.IGNORECASE)
 _OF_CHECKS = re.compile(
     r"(?:^|[/_.-])(?:run[_-]?)?(?:tests?|checks?|lint\w*|verif\w*|specs?|ci|validat\w*|assert\w*|expect\w*|smoke|e2e|"
@@ -47,6 +48,11 @@ def is_script(path: str) -> bool | None:
 def may_be_run(path: str) -> bool | None:
     """The same, with programs of other interpreters among them."""
     return True if ending(path) in _OF_INTERPRETERS else is_script(path)
+
+
+def may_hold_words(path: str) -> bool:
+    """Whether commands may take words or variables from a file, by its name: it is neither source nor prose."""
+    return not ending(path) or ending(path) in _OF_WORDS
 
 
 def is_shell(path: str, text: str) -> bool:

@@ -23,7 +23,10 @@ def second_modules(
     new = [file for file in diff if file.kind in ("A", "R") and is_module(file.path) and not excused(file.path)]
     gone = {file.old_path for file in diff if file.kind in ("D", "R")}
     now = {file.path for file in diff if file.kind != "D"}
-    doubtful = [(file, name, place) for file in new for name, place in _namesakes(file.path) if place not in gone]
+    given = {place.removeprefix("./").rstrip("/") for gate in gates for place in gate.places}
+    doubtful = [
+        (file, name, place) for file in new for name, place in _namesakes(file.path, given) if place not in gone
+    ]
     asked = {place for _, _, place in doubtful} | {
         path for file, name, _ in doubtful for path in _beside(file.path, name)
     }
@@ -36,15 +39,17 @@ def second_modules(
             yield Objection(file.path, None, f"tests may load it instead of {place}, which has the same name")
 
 
-def _namesakes(path: str) -> Iterator[tuple[str, str]]:
-    """The name of a module that comes before others, and where another of this name may lie."""
+def _namesakes(path: str, given: set[str]) -> Iterator[tuple[str, str]]:
+    """The name of a module that comes before others, and where another of this name may lie. `given`: what runners are
+    to look for tests in.
+    """
     folder = posixpath.dirname(path.removesuffix("/__init__.py"))
     name = top_module(path, folder)
     if language_of(path) is not None or name in ("conftest", "setup", "__init__", ""):
         return
     if folder == "" and path.endswith("/__init__.py"):
         yield name, f"{name}.py"
-    elif folder.rpartition("/")[2] in ("tests", "test"):
+    elif folder.rpartition("/")[2] in ("tests", "test") or (folder and folder in given):
         for root in ("", "src/", "lib/"):
             yield from ((name, f"{root}{name}.py"), (name, f"{root}{name}/__init__.py"))
 

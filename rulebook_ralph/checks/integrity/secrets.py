@@ -30,9 +30,9 @@ def secrets_in(diff: Iterable[FileDiff], has_secret: Callable[[str], bool]) -> I
         lines = [line for line in file.added if line.text not in before]
         for at, line in enumerate(lines):
             text = line.text[:_LONGEST]
-            if _PRIVATE_KEY.search(text):
+            if begins := private_key_in(text):
                 following = lines[at + 1].text if at + 1 < len(lines) else ""
-                if _KEY_LINE.match(following) or _KEY_LINE.search(_after_header(text)):
+                if _KEY_LINE.match(following) or _KEY_LINE.search(text[begins.end() :]):
                     yield Objection(file.path, line.number, "a private key was added")
                     break
             elif has_secret(text) and not is_example(text, has_secret):
@@ -57,6 +57,6 @@ def is_example(line: str, has_secret: Callable[[str], bool]) -> bool:
     return not has_secret(_TOKEN.sub(lambda found: "" if _EXAMPLE.search(found[0]) else found[0], line))
 
 
-def _after_header(text: str) -> str:
-    found = _PRIVATE_KEY.search(text)
-    return text[found.end() :] if found else ""
+def private_key_in(text: str) -> re.Match[str] | None:
+    """Where a private key begins."""
+    return _PRIVATE_KEY.search(text)

@@ -11,6 +11,7 @@ from rulebook_ralph.core.diff import FileDiff
 
 _LOADED = frozenset(
     [
+        "__future__",
         "_pytest",
         "pytest",
         "pluggy",
@@ -26,13 +27,19 @@ _LOADED = frozenset(
         "execnet",
         "argparse",
         "ast",
+        "asyncio",
         "base64",
         "bdb",
         "bisect",
         "bz2",
         "calendar",
+        "cmd",
+        "code",
+        "codeop",
         "collections",
+        "concurrent",
         "contextlib",
+        "contextvars",
         "copy",
         "copyreg",
         "csv",
@@ -44,6 +51,7 @@ _LOADED = frozenset(
         "email",
         "enum",
         "fnmatch",
+        "fractions",
         "functools",
         "gettext",
         "glob",
@@ -61,15 +69,18 @@ _LOADED = frozenset(
         "logging",
         "lzma",
         "math",
+        "numbers",
         "opcode",
         "operator",
         "pathlib",
         "pdb",
         "platform",
         "pprint",
+        "queue",
         "quopri",
         "random",
         "re",
+        "readline",
         "reprlib",
         "runpy",
         "select",
@@ -78,9 +89,11 @@ _LOADED = frozenset(
         "shutil",
         "signal",
         "socket",
+        "ssl",
         "string",
         "struct",
         "subprocess",
+        "sysconfig",
         "tempfile",
         "textwrap",
         "threading",
@@ -90,16 +103,24 @@ _LOADED = frozenset(
         "traceback",
         "types",
         "typing",
+        "unicodedata",
         "unittest",
         "urllib",
         "uuid",
         "warnings",
         "weakref",
+        "xml",
         "zipfile",
+        "zoneinfo",
         "zlib",
     ]
 )
 """What pytest and unittest load when they start: a project that had such a module could not run its tests."""
+_PLUGIN = re.compile(
+    r"_?hypothesis(?:_pytestplugin|_globals)?|pytest_\w+|anyio|sniffio|xdist|faker|typeguard|syrupy|respx|requests_mock|"
+    r"typing_extensions|sortedcontainers"
+)
+"""Plugins that pytest loads wherever they are installed, and what these load."""
 _RUNNERS = frozenset(("pytest", "unittest", "coverage"))
 _PYTHON = re.compile(r"python[\d.]*")
 
@@ -132,7 +153,8 @@ def _of_gates(new: Sequence[str], green: Sequence[Gate]) -> Iterator[tuple[str, 
         folders = dict.fromkeys(gate.module_folders, _STANDARD) | ({gate.folder: _LOADED} if is_runner else {})
         for folder, known in folders.items():
             for path in new:
-                if (name := top_module(path, folder)) in known:
+                name = top_module(path, folder)
+                if name in known or (is_runner and folder == gate.folder and _PLUGIN.fullmatch(name)):
                     yield path, name, f"the gate '{gate.name}'"
 
 

@@ -10,17 +10,20 @@ from threading import Event, Thread
 
 from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.agent import AgentSettings, Probe
+from rulebook_ralph.agents.agent_model import AgentModel
 from rulebook_ralph.agents.capabilities import Capabilities
 from rulebook_ralph.agents.logins import PLACES, Login, find_login
-from rulebook_ralph.agents.models import ANTHROPIC
 from rulebook_ralph.agents.program import words
 from rulebook_ralph.core import requirements, reviewers
 from rulebook_ralph.core.criteria import MultiStage, Semantic, Verification
 from rulebook_ralph.core.criteria_reading import part_verification
 from rulebook_ralph.core.model import Prd
+from rulebook_ralph.core.notify_urls import without_addresses
+from rulebook_ralph.core.question import ANTHROPIC, names_agent
 from rulebook_ralph.core.settings import Config
+from rulebook_ralph.core.spending import nobody_pays
 from rulebook_ralph.errors import ExitCode, RalphError
-from rulebook_ralph.loop import reviewing
+from rulebook_ralph.loop import planning, reviewing
 from rulebook_ralph.loop.crew import Crew, settings_of
 from rulebook_ralph.loop.diagnosis.diagnosis import Diagnosis, ok, refused, unknown, warning, wrong
 from rulebook_ralph.loop.diagnosis.place import Place
@@ -43,7 +46,8 @@ class Use:
 
 def examine(place: Place) -> Iterator[Diagnosis]:
     """Each agent that would be used, in lines of its own."""
-    config, environment = place.config, place.environment
+    config = place.config
+    environment = without_addresses(place.environment, config.notify.urls)
     if place.settings.config is None:
         yield unknown("not looked at: the configuration cannot be read")
         return
@@ -53,7 +57,7 @@ def examine(place: Place) -> Iterator[Diagnosis]:
             uses = (*uses, judge)
     elif judge is not None:
         yield judge
-    for found in _reviewers(place):
+    for found in (*_reviewers(place), *_writers(place)):
         if not isinstance(found, Use):
             yield found
         elif not any(use.executor == found.executor for use in uses):
@@ -108,7 +112,7 @@ def _judge(place: Place) -> Use | Diagnosis | None:
         return warning(f"the judge: {model.missing}", "without a judge the promise decides, beside a gate that passed")
     named = config.judge.executor or ""
     if named == ANTHROPIC or (not named and model.name != config.defaults.executor):
-        return ok(f"the judge: {model.name}, by the Anthropic API; its key is in the environment")
+        return _by_the_api("the judge", model.name)
     return Use(model.name, "the judge", vital=False)
 
 
@@ -119,17 +123,46 @@ def _reviewers(place: Place) -> Iterator[Use | Diagnosis]:
         if problem := reviewing.unknown(config, crew, reviewer):
             yield wrong(f"{key}: {problem}", f"name another in {key}", ExitCode.INVALID)
             continue
-        model = crew.judging_model(Event(), judge=reviewers.model_of(config, reviewer, tier))
+        judge = reviewers.model_of(config, reviewer, tier)
+        model = crew.judging_model(Event(), judge=judge, named_by=reviewers.key_of(reviewer))
         if model.ask is None:
             yield wrong(
                 f"the {tier} reviewer {reviewer.id}: {model.missing}", f"or name another in {key}", ExitCode.AGENT
             )
-        elif reviewer.executor in ("", ANTHROPIC) and model.name != config.defaults.executor:
-            yield ok(
-                f"the {tier} reviewer {reviewer.id}: {model.name}, by the Anthropic API; its key is in the environment"
-            )
+        elif not names_agent(reviewer.executor) and model.name != config.defaults.executor:
+            yield _by_the_api(f"the {tier} reviewer {reviewer.id}", model.name)
         else:
             yield Use(model.name, f"the {tier} reviewer")
+
+
+def _writers(place: Place) -> Iterator[Use | Diagnosis]:
+    """Who says what completed tasks brought about, and who plans, where they are configured. A run can do without
+    either, but does not start where the first is there no more.
+    """
+    config, crew = place.config, Crew(place.config, place.environment)
+    if name := config.defaults.summarizer:
+        try:
+            crew.summarizing_model(Event(), spend=nobody_pays)
+            yield _by_the_api("the summarizer", name) if name == ANTHROPIC else Use(name, "the summarizer", vital=False)
+        except RalphError as error:
+            yield refused(error)
+    if config.defaults.planner or config.tools.planners:
+        try:
+            who = planning.planner(config)
+        except RalphError as error:
+            yield warning(f"defaults.planner: {error}", "name another in defaults.planner")
+            return
+        model = crew.judging_model(Event(), judge=planning.model_of(who))
+        if model.ask is None:
+            yield warning(f"the planner {who.id}: {model.missing}", "or name another in defaults.planner")
+        elif isinstance(model.ask, AgentModel):
+            yield Use(model.name, "the planner", vital=False)
+        else:
+            yield _by_the_api(f"the planner {who.id}", model.name)
+
+
+def _by_the_api(who: str, model: str) -> Diagnosis:
+    return ok(f"{who}: {model}, by the Anthropic API; its key is in the environment")
 
 
 def _asks_a_model(config: Config, prd: Prd) -> bool:

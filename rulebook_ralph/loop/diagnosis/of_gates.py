@@ -12,13 +12,14 @@ from rulebook_ralph.core import events
 from rulebook_ralph.core.amounts import duration
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import CheckResult
+from rulebook_ralph.core.notify_urls import without_addresses
 from rulebook_ralph.core.settings import VerificationStep
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.loop import preflight
 from rulebook_ralph.loop.diagnosis.diagnosis import Diagnosis, ok, refused, unknown, warning, wrong
 from rulebook_ralph.loop.diagnosis.place import Place
 from rulebook_ralph.loop.gate_runner import NEEDS_MORE, GateRunner
-from rulebook_ralph.loop.verifying import standing_tree
+from rulebook_ralph.workspace.standing_tree import standing_tree
 
 _NOT_FOUND = re.compile(
     r"(?:^|[:\s])'?(?P<shell>[\w./+-]{1,100})'?: (?:command )?not found\b"
@@ -51,7 +52,7 @@ def examine(
             yield refused(error)
     elif not verification.steps:
         yield wrong("none is configured", "'ralph init' looks for them; or add them to verification.steps")
-    steps = verification.steps if verification.enabled else ()
+    steps = verification.gates
     if not run or busy or not steps:
         if steps:
             why = "as asked for" if not run else "as a run is at work in the tree"
@@ -69,10 +70,11 @@ def _run(
     if place.project is not None and repository is not None and place.config.verification.clean:
         results = yield from _run_in_checkout(GateRunner.of(place.project, clean, cancelled, _ignore))
     else:
-        around = Surroundings(place.root, place.environment, clean, cancelled)
+        environment = without_addresses(place.environment, place.config.notify.urls)
+        around = Surroundings(place.root, environment, clean, cancelled)
         for step in steps:
             results.append(result := run_step(step, around))
-            yield of_result(result, missing_program(step, result, {**place.environment, **step.env}))
+            yield of_result(result, missing_program(step, result, {**environment, **step.env}))
     required = [result for result in results if result.required]
     if required and not any(result.passed for result in required):
         yield wrong(
@@ -92,7 +94,7 @@ def _run_in_checkout(runner: GateRunner) -> Generator[Diagnosis, None, list[Chec
         known = {step.name: step for step in runner.steps}
         for result in results:
             step = known.get(result.step)
-            environment = {**runner.project.environment, **(step.env if step else {})}
+            environment = {**runner.project.environment_given, **(step.env if step else {})}
             yield of_result(result, missing_program(step, result, environment) if step else "")
         if green := runner.green_in_the_tree(results):
             yield warning(f"red in the clean checkout, but green in your tree: {some(green)}", NEEDS_MORE)

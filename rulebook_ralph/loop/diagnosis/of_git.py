@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,8 +15,8 @@ from rulebook_ralph.loop.diagnosis.place import Place
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace.git import Git
-from rulebook_ralph.workspace.repository import problem_with_branch
-from rulebook_ralph.workspace.snapshot import Workspace
+from rulebook_ralph.workspace.repository import require_branch
+from rulebook_ralph.workspace.standing_tree import onlooking
 
 _OLDEST = (2, 24)
 """The first git that knows `--end-of-options`, which Ralph gives it."""
@@ -64,10 +63,8 @@ def branch(project: Project, prd: Prd, data: bytes) -> Diagnosis:
     repository, wanted = project.repository, prd.work_branch
     if repository.branch() == wanted:
         return ok(f"on branch {wanted}, where the work happens")
-    if problem := problem_with_branch(repository, wanted):
-        text, _, advice = problem.partition("; ")
-        return wrong(text, advice)
     try:
+        require_branch(repository, wanted)
         preflight.require_same_state(project, prd, data)
     except RalphError as error:
         return refused(error)
@@ -94,10 +91,8 @@ def tree(project: Project) -> Diagnosis:
 
 
 def _kept_work(project: Project) -> str:
-    private = project.repository.private
-    private.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=private, prefix="verify-") as folder:  # leftovers.clear_passing knows it
-        kept = recovery.kept_work(project, Workspace(project.repository, index=f"{Path(folder).name}/index"))
+    with onlooking(project.repository) as workspace:
+        kept = recovery.kept_work(project, workspace)
     return kept.task_id if kept else ""
 
 

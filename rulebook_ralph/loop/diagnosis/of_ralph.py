@@ -120,7 +120,7 @@ def prompts(root: Path, config: Config, prd: Prd | None) -> Diagnosis:
 def notifications(config: Config, environment: Mapping[str, str]) -> Iterator[Diagnosis]:
     """Whether a person would be told of a run's end, where that is configured."""
     found = notification.problems(config.notify, environment)
-    yield from (warning(*problem.rsplit("; ", 1)) for problem in found)
+    yield from found
     if config.notify.urls and not found:
         yield ok(f"notifications: {counted(len(config.notify.urls), 'address', 'addresses')}")
 

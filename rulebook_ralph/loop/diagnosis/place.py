@@ -31,7 +31,6 @@ class Place:
     """
 
     root: Path
-    is_project: bool
     repository: Repository | None
     no_repository: RalphError | None
     has_commit: bool
@@ -80,7 +79,7 @@ def place(root: Path | None, cwd: Path, settings: Settings, environment: Mapping
     except OSError as error:
         problem = RalphError(f"git cannot be asked in {here}: {error.strerror}; check the folder's permissions")
     prd, data = _task_list(here)
-    return Place(here, root is not None, repository, problem, has_commit, settings, prd, data, environment, home)
+    return Place(here, repository, problem, has_commit, settings, prd, data, environment, home)
 
 
 def _task_list(root: Path) -> tuple[Prd | None, bytes]:

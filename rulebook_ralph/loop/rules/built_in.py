@@ -6,6 +6,7 @@ from rulebook_ralph.loop.rules.attempt import AgentEnd, Blocked, WorkDone
 from rulebook_ralph.loop.rules.commit import CommitHooks
 from rulebook_ralph.loop.rules.contradictions import Contradictions
 from rulebook_ralph.loop.rules.criteria import StageCriteria
+from rulebook_ralph.loop.rules.earlier_tests import EarlierTests, EarlierTestsOfCriteria
 from rulebook_ralph.loop.rules.gates import GatesPass
 from rulebook_ralph.loop.rules.integrity import Integrity
 from rulebook_ralph.loop.rules.promise import Promise
@@ -25,9 +26,11 @@ def built_in_hooks() -> tuple[CompletionHook, ...]:
         WorkDone(),
         GatesPass(),
         TestCounts(),
+        EarlierTests(),
         StopCriteria(),
         Promise(),
         StageCriteria(),
+        EarlierTestsOfCriteria(),
         Reviewed(),
         CommitHooks(),
     )

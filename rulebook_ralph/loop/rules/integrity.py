@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from rulebook_ralph.checks.integrity.inspection import Inspection
+from rulebook_ralph.checks.integrity.links_out import links_out
+from rulebook_ralph.checks.integrity.machine_paths import machine_paths
 from rulebook_ralph.checks.integrity.objection import UNDO, Objection, listed
 from rulebook_ralph.checks.integrity.protected import protected_files
 from rulebook_ralph.checks.integrity.secrets import own_secrets_in, secrets_in
@@ -20,6 +22,14 @@ _CUT = (
     "These files are too large to be inspected: split them, have git ignore them, or a person allows them in "
     "integrity.allow:"
 )
+_LINKS = (
+    "Links must lead to files that are committed with them. Put the files there instead; a person can name the link in "
+    "the task, or in integrity.allow:"
+)
+_FOLDERS = (
+    "Code must not name folders of this machine. Use paths that are relative to the file or to the project; a person "
+    "can name the file in the task, or in integrity.allow:"
+)
 _WEAKENED = f"You changed the checks that judge the work. {UNDO}"
 
 
@@ -36,17 +46,22 @@ class Integrity:
         protected = list(protected_files(inspection.diff, evidence.protect))
         secrets = list(_secrets(evidence, inspection))
         cut = list(_cut(inspection))
-        weakened = list(_weakened(inspection, protected)) if evidence.integrity.enabled else []
+        enabled = evidence.integrity.enabled
+        links = list(links_out(inspection.diff, evidence.links_out, inspection.excuses)) if enabled else []
+        folders = list(_machine_paths(evidence, inspection)) if enabled else []
+        weakened = list(_weakened(inspection, protected)) if enabled else []
         parts = [
             *_repositories_inside(evidence),
             *_told(_PROTECTED, protected),
             *_told(_SECRETS, secrets),
             *_told(_CUT, cut),
+            *_told(_LINKS, links),
+            *_told(_FOLDERS, folders),
             *_told(_WEAKENED, weakened),
         ]
         if not parts:
             return SKIP
-        found = [*protected, *secrets, *cut, *weakened]
+        found = [*protected, *secrets, *cut, *links, *folders, *weakened]
         return Verdict(action="continue", reason=_reason(evidence, found), feedback="\n\n".join(parts))
 
 
@@ -58,9 +73,16 @@ def inspection_of(evidence: Evidence) -> Inspection:
         versions=evidence.versions,
         folders=evidence.folders,
         steps=(*evidence.steps, *evidence.judging),
-        red=evidence.excused,
+        red=_all_red(evidence),
         allow=evidence.integrity.allow,
+        files=evidence.files,
     )
+
+
+def _all_red(evidence: Evidence) -> frozenset[str]:
+    """Steps that were red on the base, without those of which some tests passed there: they were found and run."""
+    passed, failing = evidence.tests_on_base, evidence.failing_on_base
+    return frozenset(step for step in evidence.excused if passed.get(step, 0) <= failing.get(step, 0))
 
 
 def _secrets(evidence: Evidence, inspection: Inspection) -> Iterator[Objection]:
@@ -85,6 +107,10 @@ def _cut(inspection: Inspection) -> Iterator[Objection]:
     for file in inspection.diff:
         if file.cut and not inspection.allows(file.path):
             yield Objection(file.path, None, "is too large to be inspected")
+
+
+def _machine_paths(evidence: Evidence, inspection: Inspection) -> Iterator[Objection]:
+    return machine_paths(inspection.diff, evidence.own_folders, evidence.versions, inspection.excuses)
 
 
 def _weakened(inspection: Inspection, protected: Iterable[Objection]) -> Iterator[Objection]:

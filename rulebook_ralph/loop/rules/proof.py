@@ -18,7 +18,7 @@ def proving(evidence: Evidence, results: Sequence[CheckResult]) -> list[CheckRes
     red = red_tests(evidence, results)
     if not red:
         return passed
-    return [*(result for result in passed if result.kind == "test"), *(one for one in red if _is_better(evidence, one))]
+    return [*(result for result in passed if result.kind == "test"), *(one for one in red if is_better(evidence, one))]
 
 
 def red_tests(evidence: Evidence, results: Sequence[CheckResult]) -> list[CheckResult]:
@@ -52,7 +52,7 @@ def fewer_will_do(evidence: Evidence, red: Sequence[CheckResult]) -> str:
     )
 
 
-def _is_better(evidence: Evidence, result: CheckResult) -> bool:
+def is_better(evidence: Evidence, result: CheckResult) -> bool:
     """Whether fewer tests of a gate fail than on the base, and as many run; or any pass where none could be run."""
     failing, before = tests_failed(result.output), evidence.failing_on_base.get(result.step)
     count, count_before = tests_run(result.output), evidence.tests_on_base.get(result.step)

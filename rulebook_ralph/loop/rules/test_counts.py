@@ -13,7 +13,7 @@ from rulebook_ralph.loop.rules.integrity import inspection_of
 class TestCounts:
     """No gate that ran tests on the base runs fewer now, unless tests that were rightly removed explain it; nor does
     one pass that tells of tests that failed, or no longer tells of any: the program under test may have ended it. Where
-    it never told of any, code that was added to end a process with success speaks against it.
+    it never told of any, or was red, code that was added to end a process with success speaks against it.
     """
 
     __test__ = False  # for pytest: the name says otherwise
@@ -26,7 +26,8 @@ class TestCounts:
         passed = [result for result in evidence.run_gates().results if result.passed and result.kind == "test"]
         counted = [result for result in passed if result.step in evidence.tests_on_base]
         silent = [result for result in passed if result not in counted and tests_run(result.output) is None]
-        return _not_believed(evidence, counted) or _fewer(evidence, counted) or _ended_early(evidence, silent) or SKIP
+        doubted = [*silent, *(result for result in passed if result.step in evidence.excused and result not in silent)]
+        return _not_believed(evidence, counted) or _fewer(evidence, counted) or _ended_early(evidence, doubted) or SKIP
 
 
 def _not_believed(evidence: Evidence, passed: Sequence[CheckResult]) -> Verdict | None:
@@ -48,13 +49,13 @@ def _not_believed(evidence: Evidence, passed: Sequence[CheckResult]) -> Verdict 
     return None
 
 
-def _ended_early(evidence: Evidence, silent: Sequence[CheckResult]) -> Verdict | None:
-    """A gate that tells of no tests, beside code that may have ended it."""
-    found = list(inspection_of(evidence).early_ends()) if silent else []
+def _ended_early(evidence: Evidence, doubted: Sequence[CheckResult]) -> Verdict | None:
+    """A gate that tells of no tests, or that turned green, beside code that may have ended it."""
+    found = list(inspection_of(evidence).early_ends()) if doubted else []
     if not found:
         return None
-    names = ", ".join(f"'{result.step}'" for result in silent)
-    reason = f"code was added that ends a process with success, and {names} does not tell which tests were run"
+    names = ", ".join(f"'{result.step}'" for result in doubted)
+    reason = f"code was added that ends a process with success, and {names} may be green by that"
     return Verdict(
         action="continue",
         reason=f"{reason}: {found[0]}",

@@ -35,6 +35,7 @@ RESERVED = frozenset(
         "blocked",
         "work",
         "gates",
+        "earlier-tests",
         "test-counts",
         "stop-criteria",
         "contradictions",

@@ -1,4 +1,4 @@
-"""How text that means to talk to a judge looks: the phrases, by kind. Data for semantic_quarantine.py.
+"""How text that means to talk to a judge looks: the phrases, by kind. Data for quarantine.py.
 
 They are matched in lower case, without accents and with white space folded. Each stands for a family of sayings and is
 narrow enough to leave ordinary code alone; what they miss, the control criteria catch.

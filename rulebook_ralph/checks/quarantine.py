@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from urllib.parse import unquote
 
-from rulebook_ralph.checks.semantic_phrases import PHRASES, RUN_TOGETHER, WHOLE_LINES
+from rulebook_ralph.checks.quarantine_phrases import PHRASES, RUN_TOGETHER, WHOLE_LINES
 
 _LEADER = re.compile(r"^[\s#/*\-+>|\"'`;!<%.:=~(){}\[\],&$@\u2022]+")
 _TRAILER = re.compile(r"[\s\\\"'`*/;,+(){}\[\]>-]+$")

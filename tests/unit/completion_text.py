@@ -1,8 +1,11 @@
-"""Tasks with completion criteria written as YAML, in the keys of the specification, as completion_yaml reads them."""
+"""Writes tasks with completion criteria as YAML, in the keys of the specification, for completion_yaml to read."""
 
 from collections.abc import Sequence
 from io import StringIO
 from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.representer import SafeRepresenter
 
 from rulebook_ralph.core.criteria import STAGES
 from rulebook_ralph.core.criteria_reading import canonical, canonical_overrides
@@ -12,7 +15,7 @@ from rulebook_ralph.sources.completion_task import SPEC_ID, snake
 _WIDTH = 100
 
 
-def as_yaml(task: Task) -> Json:
+def _values(task: Task) -> Json:
     """What a person wrote of a task, as the plain values of a YAML file; not how far the task is."""
     metadata = dict(task.metadata)
     spec_id = metadata.pop(SPEC_ID) if metadata.get(SPEC_ID) and isinstance(metadata[SPEC_ID], str) else ""
@@ -39,8 +42,6 @@ def as_yaml(task: Task) -> Json:
 
 def to_text(tasks: Sequence[Task]) -> str:
     """The text of a YAML file: `task:` for one task, a list for any other number."""
-    from ruamel.yaml import YAML  # noqa: PLC0415 - costs 20 ms, and most commands write no YAML
-    from ruamel.yaml.representer import SafeRepresenter  # noqa: PLC0415
 
     class Representer(SafeRepresenter):
         """Chooses the style of a text itself: ruamel's own choice loses control characters and some line breaks."""
@@ -55,7 +56,7 @@ def to_text(tasks: Sequence[Task]) -> str:
     yaml.allow_unicode = True
     yaml.width = _WIDTH
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # ruamel's own annotation is None
-    values = [as_yaml(task) for task in tasks]
+    values = [_values(task) for task in tasks]
     stream = StringIO()
     yaml.dump({"task": values[0]} if len(values) == 1 else values, stream)
     return stream.getvalue()

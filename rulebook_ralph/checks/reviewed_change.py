@@ -7,8 +7,10 @@ from rulebook_ralph.core.diff import FileDiff, Versions
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """`versions` reads files before and after. `commit_messages` are the author's own words."""
+class ReviewedChange:
+    """`versions` reads files before and after. `commit_messages` are the author's own words. `may_hold_secrets` says of
+    a path whether nobody minds secrets in that file, or whoever minds has looked.
+    """
 
     title: str
     files: tuple[FileDiff, ...]
@@ -16,3 +18,4 @@ class Change:
     description: str = ""
     acceptance_criteria: tuple[str, ...] = ()
     commit_messages: tuple[str, ...] = ()
+    may_hold_secrets: Callable[[str], bool] = lambda _: True
