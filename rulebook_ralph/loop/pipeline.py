@@ -19,6 +19,7 @@ from rulebook_ralph.core.printable import capital, clipped
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop.evidence import Evidence, Gates, Judgement
 from rulebook_ralph.loop.rules.contradictions import contradicted_claims
+from rulebook_ralph.state.disk import is_of_surroundings
 from rulebook_ralph.workspace.git import GitError
 
 Report = Callable[[Notice], None]
@@ -46,8 +47,8 @@ class CompletionHook(Protocol):
 def judge(evidence: Evidence, hooks: Sequence[CompletionHook], *, report: Report = lambda _: None) -> Judgement:
     """Ask the hooks in order; what the agent must hear anyway is added to the feedback.
 
-    What goes wrong in a hook is logged and told to `report`. Raises Cancelled; for what ends the run RalphError, and
-    GitError: that git cannot read or write the repository is held against no attempt.
+    What goes wrong in a hook is logged and told to `report`. Raises Cancelled; for what ends the run RalphError,
+    GitError, and OSError of Ralph's own rules: that the repository or the disk fails is held against no attempt.
     """
     judging = _Judging(evidence, report)
     verdict = Verdict(action="complete", hook="pipeline", reason="everything that is configured holds")
@@ -79,7 +80,9 @@ class _Judging:
             answer = hook.run(self.evidence) if hook.should_run(self.evidence) else None
         except (Cancelled, RalphError, GitError):
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a hook does
+        except Exception as error:
+            if _shown_as(hook) is None and is_of_surroundings(error):
+                raise
             return self._failed(hook, error)
         if answer is None:
             return SKIP
@@ -111,7 +114,9 @@ class _Judging:
                 verdict = self._with_claims(verdict)
             except (Cancelled, RalphError, GitError):
                 raise
-            except Exception as error:  # noqa: BLE001 - the verdict stands already
+            except Exception as error:
+                if is_of_surroundings(error):
+                    raise
                 self._note("warning", f"the gates could not be run: {self._words(error)}")
         gates = self._given.run_gates() if self._gates else Gates()  # commit hooks may have had them run again
         criteria = self._verified.results if self._verified else ()
@@ -163,7 +168,7 @@ class _Judging:
 
     def _keep(self, hook: CompletionHook, passed: bool, reason: str) -> None:
         """What a hook of the user's said is kept with the checks; it is known by what it is shown as."""
-        shown_as = getattr(hook, "shown_as", None)
+        shown_as = _shown_as(hook)
         if shown_as is None:
             return
         required = bool(getattr(hook, "required", False))
@@ -172,6 +177,11 @@ class _Judging:
                 step=hook.name, method="hook", command=shown_as, passed=passed, required=required, reason=reason
             )
         )
+
+
+def _shown_as(hook: CompletionHook) -> str | None:
+    """What a hook of the user's is shown as; None for Ralph's own rules."""
+    return getattr(hook, "shown_as", None)
 
 
 def _denials(evidence: Evidence) -> list[str]:

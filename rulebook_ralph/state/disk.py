@@ -187,11 +187,16 @@ _SURROUNDINGS = {
 }
 
 
+def is_of_surroundings(error: BaseException) -> bool:
+    """Whether it says that the disk or the rights of this user do not let Ralph work."""
+    return isinstance(error, OSError) and error.errno in _SURROUNDINGS
+
+
 def explained(error: OSError, *, of: Path) -> RalphError | None:
     """A failed call of a run as a line for the person; None where the fault is not in the surroundings. `of` is named
     where the call was not about a file.
     """
-    if error.errno not in _SURROUNDINGS:
+    if not is_of_surroundings(error):
         return None
     path = error.filename2 or error.filename or of
     place = path if isinstance(path, Path) else Path(os.fsdecode(path)) if isinstance(path, (str, bytes)) else of

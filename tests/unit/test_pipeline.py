@@ -1,3 +1,4 @@
+import errno
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -70,6 +71,7 @@ class Hook:
     runs: bool | Exception = True
     answer: Answer = SKIP
     required: bool = False
+    shown_as: str | None = None
     asked: list[str] = field(default_factory=list, compare=False)
 
     def should_run(self, evidence: Evidence) -> bool:
@@ -181,6 +183,14 @@ def test_words_of_an_error_that_hold_a_secret_are_not_told() -> None:
 def test_an_order_to_end_is_no_error_of_a_hook(error: Exception) -> None:
     with pytest.raises(type(error)):
         judge(Attempt().evidence(), [Hook("mine", 1, answer=error)])
+
+
+def test_a_disk_that_fails_ralphs_own_rule_is_held_against_no_attempt() -> None:
+    failing = Hook("gates", 1, answer=OSError(errno.EIO, "Input/output error"), required=True)
+    with pytest.raises(OSError, match="Input/output error"):
+        judge(Attempt().evidence(), [failing])
+    failing.shown_as = "./may-go-on"
+    assert judge(Attempt().evidence(), [failing]).verdict.action == "continue"
 
 
 def test_the_reason_of_a_skip_is_told() -> None:
