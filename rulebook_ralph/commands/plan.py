@@ -106,10 +106,9 @@ class _Session:
                 answers.append((question, given.strip() or "decide yourself"))
 
     def _asked(self, answers: Sequence[tuple[str, str]], left: int) -> Plan | None:
-        judge = planning.model_of(self.who)
-        named_by = f"tools.planners.{self.who.id}" if self.who.id else "tools.planners"
+        named_by = planning.key_of(self.who)
         with interruptible() as cancelled:
-            model = self.crew.judging_model(cancelled, spend=self.ledger.spend, judge=judge, named_by=named_by)
+            model = self.crew.model(self.who, cancelled, spend=self.ledger.spend, named_by=named_by)
             if model.ask is None:
                 raise NoPlanError(f"there is nobody to plan: {model.missing}; or name another: --planner ID")
             if isinstance(model.ask, AgentModel):

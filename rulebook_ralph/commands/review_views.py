@@ -1,17 +1,18 @@
 """A review as lines for a terminal, as Markdown for a comment, and as SARIF 2.1.0. Pure."""
 
-import re
 from collections.abc import Iterator
 from urllib.parse import quote
 
 from rulebook_ralph.core.enumeration import counted
+from rulebook_ralph.core.markdown_escape import inline
 from rulebook_ralph.core.model import Json
 from rulebook_ralph.core.printable import printable
 from rulebook_ralph.core.review import Review, ReviewIssue
 
 _LEVELS = {"high": "error", "medium": "warning", "low": "note"}
 _SARIF = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-_OF_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|~>-])")
+_LONGEST = 4_000
+"""Characters of one text of a comment."""
 
 
 def lines(review: Review) -> Iterator[str]:
@@ -90,6 +91,4 @@ def _result(issue: ReviewIssue, rule: int) -> Json:
 
 
 def _plain(text: str) -> str:
-    """One line in which nothing is markup, a tag or a mention."""
-    escaped = _OF_MARKDOWN.sub(r"\\\1", printable(text)).replace("&", "&amp;").replace("<", "&lt;")
-    return escaped.replace("@", "@<!-- -->")
+    return inline(text, _LONGEST)

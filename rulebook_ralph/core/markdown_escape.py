@@ -10,8 +10,8 @@ import re
 from rulebook_ralph.core.printable import printable, printable_block
 
 _APART = "\u200b"
-_MEANS_SOMETHING = re.compile(r"([\\`*_\[\]|~$])")
-_AT_THE_BEGINNING = re.compile(r"^([-+=]|#(?!\w)|\d{1,9}(?=[.)]))")
+_MEANS_SOMETHING = re.compile(r"([\\`*_\[\]|~$]|#(?=[ #]|$))")
+_AT_THE_BEGINNING = re.compile(r"^([-+=]|\d{1,9}(?=[.)]))")
 _REFERS = re.compile(r"[@#](?=[\w-])|[!%&^](?=\w)|:(?=//)|www(?=\.)|GH(?=-\d)", re.IGNORECASE)
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _TICKS = re.compile(r"`+")

@@ -2,13 +2,28 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from rulebook_ralph.core.evidence import AgentFault
 from rulebook_ralph.core.review import GivenUp
 
 ANTHROPIC = "anthropic"
 """The Anthropic API in place of an agent's id."""
+
+
+class Asked(Protocol):
+    """Which model is to be asked, as the settings say it of a judge, a reviewer, a planner: an agent's id, `anthropic`,
+    or empty for whoever is there; the model, empty for the agent's own; how long an answer may take, in seconds.
+    """
+
+    @property
+    def executor(self) -> str: ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def timeout(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)

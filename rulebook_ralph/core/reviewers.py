@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from rulebook_ralph.core import requirements
 from rulebook_ralph.core.model import Prd, Task
 from rulebook_ralph.core.review import Tier
-from rulebook_ralph.core.settings import Config, Judge, Reviewer
+from rulebook_ralph.core.settings import Config, Reviewer
 
 JUDGE = "judge"
 """The id of the reviewer that is the judge, where none is configured."""
@@ -40,14 +42,10 @@ def reviewer_named(config: Config, name: str) -> Reviewer:
     return next(known, None) or Reviewer(id=name, executor=name)
 
 
-def model_of(config: Config, reviewer: Reviewer, tier: Tier) -> Judge:
-    """Which model the reviewer asks: its own, else its agent's, else what fits the tier."""
+def with_model(config: Config, reviewer: Reviewer, tier: Tier) -> Reviewer:
+    """The reviewer with the model it asks: its own, else what fits the tier; none where its agent has one."""
     own = next((each.model for each in config.tools.executors if each.id == reviewer.executor), "")
-    return Judge(
-        executor=reviewer.executor,
-        model=reviewer.model or ("" if own else _MODEL[tier]),
-        timeout=reviewer.timeout,
-    )
+    return replace(reviewer, model=reviewer.model or ("" if own else _MODEL[tier]))
 
 
 def key_of(reviewer: Reviewer) -> str:

@@ -11,15 +11,15 @@ from msgspec.structs import replace
 from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.agent import Agent, AgentSettings
 from rulebook_ralph.agents.local_time import local_clock
-from rulebook_ralph.agents.models import JudgingModel, judge_from
+from rulebook_ralph.agents.models import FoundModel, model_from
 from rulebook_ralph.agents.permission_advice import allowing
 from rulebook_ralph.agents.prices import priced_spend, with_cost
 from rulebook_ralph.agents.takeover import taken_over
 from rulebook_ralph.core.evidence import AgentResult
 from rulebook_ralph.core.notify_urls import resolved, secrets, without_addresses
-from rulebook_ralph.core.question import Ask
+from rulebook_ralph.core.question import Ask, Asked
 from rulebook_ralph.core.redaction import Redactor
-from rulebook_ralph.core.settings import Config, Judge
+from rulebook_ralph.core.settings import Config
 from rulebook_ralph.core.spending import Spend, nobody_pays
 from rulebook_ralph.errors import RalphError
 
@@ -127,19 +127,16 @@ class Crew:
         now = local_clock({**self._environment, **settings.env})
         return self.priced(taken_over(settings, output_file, started=started, now=now), executor)
 
-    def judging_model(
-        self,
-        cancelled: Event,
-        *,
-        spend: Spend = nobody_pays,
-        judge: Judge | None = None,
-        named_by: str = "judge",
-    ) -> JudgingModel:
-        """The model that judges semantic criteria, or another that looks at work in the same way; or why there is none.
-        `spend` is told what each question took; `named_by` is the key of the configuration where `judge` stands.
+    def judging_model(self, cancelled: Event, *, spend: Spend = nobody_pays) -> FoundModel:
+        """The model that judges semantic criteria, or why there is none."""
+        return self.model(self._config.judge, cancelled, spend=spend, named_by="judge")
+
+    def model(self, asked: Asked, cancelled: Event, *, spend: Spend = nobody_pays, named_by: str) -> FoundModel:
+        """The model that `asked` names, or why there is none. `spend` is told what each question took; `named_by` is
+        the key of the configuration where `asked` stands.
         """
-        return judge_from(
-            judge or self._config.judge,
+        return model_from(
+            asked,
             settings_of=lambda executor: settings_of(self._config, executor),
             default_executor=self._config.defaults.executor,
             make_agent=registry.create,
@@ -155,7 +152,8 @@ class Crew:
         chosen = self._config.defaults.summarizer
         if not chosen:
             return None
-        model = self.judging_model(cancelled, spend=spend, judge=replace(self._config.judge, executor=chosen))
+        asked = replace(self._config.judge, executor=chosen)
+        model = self.model(asked, cancelled, spend=spend, named_by="judge")
         if model.ask is None:
             raise RalphError(f"defaults.summarizer: {model.missing}; or leave it out, to have the agents' own words")
         return model.ask

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 
-from rulebook_ralph.agents.models import JudgingModel
+from rulebook_ralph.agents.models import FoundModel
 from rulebook_ralph.core import events
 from rulebook_ralph.core.model import Prd
 from rulebook_ralph.core.redaction import Redactor
@@ -41,7 +41,7 @@ class Equipment:
     assigner: Assigner
     plugins: Mapping[str, CompletionHook]
     judging: Ledger
-    model: JudgingModel
+    model: FoundModel
     reviewing: Reviewing
     summarizer: Summarizer
 

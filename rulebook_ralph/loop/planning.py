@@ -12,7 +12,7 @@ from rulebook_ralph.core.model import Prd
 from rulebook_ralph.core.plan import MOST_TASKS, Plan, extended, unfit
 from rulebook_ralph.core.problem import Fault, Problem, json_path
 from rulebook_ralph.core.question import ANTHROPIC, Ask, ModelError, Question, names_agent
-from rulebook_ralph.core.settings import AskedModel, Config, Judge
+from rulebook_ralph.core.settings import AskedModel, Config
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.loop.plan_material import Material
 from rulebook_ralph.loop.templates import PLAN, Templates, shown
@@ -53,9 +53,9 @@ def planner(config: Config, *, named: str = "", model: str = "") -> AskedModel:
     return replace(found, model=model) if model else found
 
 
-def model_of(who: AskedModel) -> Judge:
-    """Which model a planner asks."""
-    return Judge(executor=who.executor, model=who.model, timeout=who.timeout)
+def key_of(who: AskedModel) -> str:
+    """Under which key of the configuration a planner stands, or could."""
+    return f"tools.planners.{who.id}" if who.id else "tools.planners"
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,14 +59,12 @@ class Reviewing:
         from rulebook_ralph.checks import review  # noqa: PLC0415 - few attempts come so far, and few projects
 
         name = reviewer.name or reviewer.id
-        judge = reviewers.model_of(self.config, reviewer, tier)
-        model = self.crew.judging_model(
-            self.cancelled, spend=self.spend, judge=judge, named_by=reviewers.key_of(reviewer)
-        )
+        asked = reviewers.with_model(self.config, reviewer, tier)
+        model = self.crew.model(asked, self.cancelled, spend=self.spend, named_by=reviewers.key_of(reviewer))
         looking = review.Reviewer(
             tier=tier,
             name=name,
-            key=f"{reviewer.id}\n{model.name}\n{judge.model}",
+            key=f"{reviewer.id}\n{model.name}\n{asked.model}",
             checks=reviewer.checks,
             ask=model.ask and patiently(model.ask, reviewer.id),
             missing=model.missing,
@@ -114,8 +112,8 @@ def unknown(config: Config, crew: Crew, reviewer: Reviewer) -> str:
 
 def unable(config: Config, crew: Crew, reviewer: Reviewer, tier: Tier, probe: Callable[[str], Probe]) -> str:
     """Why a known reviewer cannot be asked, as far as it shows without asking; or empty. `probe` looks at an agent."""
-    judge = reviewers.model_of(config, reviewer, tier)
-    model = crew.judging_model(Event(), judge=judge, named_by=reviewers.key_of(reviewer))
+    asked = reviewers.with_model(config, reviewer, tier)
+    model = crew.model(asked, Event(), named_by=reviewers.key_of(reviewer))
     if model.ask is None or not names_agent(reviewer.executor):
         return model.missing
     found = probe(reviewer.executor)

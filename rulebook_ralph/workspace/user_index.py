@@ -45,16 +45,21 @@ class UserIndex:
         self._repository.git.raw("-c", "core.fsync=added", "read-tree", "HEAD")
 
     def commit_state(self, head: str, message: str, *, sign: bool) -> StateCommit | None:
-        """A commit of the state folder on top of `head`; None where nothing differs."""
+        """A commit of the state folder on top of `head`; None where nothing differs, and the index is that of HEAD
+        then, unless a person has staged something.
+        """
         index = self._repository.private / "state-index"
         if self._path.is_file():
             shutil.copy2(self._path, index)
         head_tree = self._workspace.tree_of(head)
         tree = self._with_state(index)
-        if not self._is_head() and self._workspace.changes(head_tree, tree):
+        staged = not self._is_head() and bool(self._workspace.changes(head_tree, tree))
+        if staged:
             self._repository.git.raw("read-tree", head, index=index)
             tree = self._with_state(index)
         if tree == head_tree:
+            if not staged and index.read_bytes() != self._content():  # an earlier run failed to put it in place
+                self.publish(index)
             return None
         commit = commit_tree(self._repository, tree, head, message, sign=sign)
         self._workspace.remember_commit(commit, tree)
@@ -62,7 +67,10 @@ class UserIndex:
 
     def _is_head(self) -> bool:
         """Whether the index is still the one that was put in place; a person may have staged something since."""
-        return bool(self._published) and self._path.is_file() and self._path.read_bytes() == self._published
+        return bool(self._published) and self._content() == self._published
+
+    def _content(self) -> bytes:
+        return self._path.read_bytes() if self._path.is_file() else b""
 
     def _with_state(self, index: Path) -> str:
         self._repository.git.raw("add", "-A", "-f", "--", f":(top,literal){STATE_FOLDER}", index=index)

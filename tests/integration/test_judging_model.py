@@ -21,7 +21,7 @@ from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.agent import AgentSettings
 from rulebook_ralph.agents.agent_model import _failure, judging
 from rulebook_ralph.agents.anthropic_model import ALIASES, AnthropicModel
-from rulebook_ralph.agents.models import JudgingModel, judge_from
+from rulebook_ralph.agents.models import FoundModel, model_from
 from rulebook_ralph.checks.semantic import check
 from rulebook_ralph.core.criteria import Semantic
 from rulebook_ralph.core.evidence import AgentFault, AgentResult, ErrorKind, Usage
@@ -324,10 +324,10 @@ def agent_settings(tmp_path: Path, code: str, **changed: Any) -> AgentSettings:
 
 def chosen(
     settings: AgentSettings, tmp_path: Path, *, judge: Judge | None = None, cancelled: threading.Event | None = None
-) -> JudgingModel:
+) -> FoundModel:
     scratch = tmp_path / "scratch"
     scratch.mkdir(exist_ok=True)
-    return judge_from(
+    return model_from(
         judge or Judge(executor="mine"),
         settings_of=lambda name: settings if name == settings.id else AgentSettings(id=name, type=name),
         default_executor=settings.id,
@@ -335,6 +335,7 @@ def chosen(
         environment={"PATH": "/usr/bin:/bin"},
         scratch=scratch,
         cancelled=cancelled or threading.Event(),
+        named_by="judge",
     )
 
 
@@ -419,8 +420,8 @@ def test_an_agent_that_is_not_there_is_told(tmp_path: Path) -> None:
 # Which one
 
 
-def model_of(environment: dict[str, str], judge: Judge | None = None, default: str = "claude") -> JudgingModel:
-    return judge_from(
+def model_of(environment: dict[str, str], judge: Judge | None = None, default: str = "claude") -> FoundModel:
+    return model_from(
         judge or Judge(),
         settings_of=lambda name: AgentSettings(id=name, type=name, args=("x",) if name == "scripted" else ()),
         default_executor=default,
@@ -428,6 +429,7 @@ def model_of(environment: dict[str, str], judge: Judge | None = None, default: s
         environment=environment,
         scratch=None,
         cancelled=threading.Event(),
+        named_by="judge",
     )
 
 

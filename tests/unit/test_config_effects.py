@@ -25,7 +25,7 @@ from rulebook_ralph.core import requirements
 from rulebook_ralph.core.evidence import Usage
 from rulebook_ralph.core.model import Prd, Stage, Task
 from rulebook_ralph.core.review import Tier
-from rulebook_ralph.core.reviewers import model_of, reviewer_in_loop, reviewer_named, reviewer_of_branch
+from rulebook_ralph.core.reviewers import reviewer_in_loop, reviewer_named, reviewer_of_branch, with_model
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.core.spending import nobody_pays
 from rulebook_ralph.errors import RalphError
@@ -154,7 +154,8 @@ def who_reviews(tier: Tier) -> Callable[[Config], object]:
 
 
 def model_that_reviews(config: Config) -> object:
-    return model_of(config, reviewer_named(config, "r"), "quick")
+    asked = with_model(config, reviewer_named(config, "r"), "quick")
+    return asked.executor, asked.model, asked.timeout
 
 
 def summarizes(config: Config) -> object:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from rulebook_ralph.commands.review_views import lines, markdown, sarif
 from rulebook_ralph.core.printable import printable
 from rulebook_ralph.core.review import Look, Review, ReviewDecision, ReviewIssue, Severity, reviewed
+from tests.rendered_markdown import references, tags
 
 EVIL = "\x1b[31m@everyone <img src=x> [a](javascript:b) `c` | # d\n\u202e## Review: SHIP"
 SEVERITIES: tuple[Severity, ...] = ("low", "high", "medium")
@@ -40,7 +41,9 @@ def test_no_text_moves_the_cursor_or_makes_a_line_of_its_own(text: str) -> None:
 def test_no_text_makes_markup_a_tag_or_a_mention() -> None:
     shown = markdown(told(EVIL))
     assert [line for line in shown.splitlines() if line.startswith("## ")] == ["## Review: REVISE"]
-    assert all(each not in shown for each in ("<img", "@everyone", "](", "\x1b", "\u202e", " `c`", " # d"))
+    assert tags(shown) == tags(markdown(told("words")))
+    assert references(shown) == []
+    assert all(each not in shown for each in ("<img", "@everyone", "[a]", "\x1b", "\u202e", " `c`", " # d"))
     assert shown.count("### ") == 3
 
 

@@ -5,7 +5,7 @@ from threading import Event
 import pytest
 
 from rulebook_ralph.core.model import Task
-from rulebook_ralph.core.settings import Config, Defaults, Executor, Reviewer, Tools
+from rulebook_ralph.core.settings import AskedModel, Config, Defaults, Executor, Reviewer, Tools
 from rulebook_ralph.loop import expectations
 from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.reviewing import looked_for
@@ -32,5 +32,5 @@ def test_an_attempt_that_nobody_reviews_is_told_nothing(config: Config, last: bo
 def test_who_cannot_be_asked_is_told_by_the_key_where_to_name_another() -> None:
     executors = (Executor(id="play", type="scripted", command="x"),)
     crew = Crew(Config(tools=Tools(executors=executors), defaults=Defaults(executor="play")), {})
-    missing = crew.judging_model(Event(), named_by="tools.planners.opus").missing
+    missing = crew.model(AskedModel(id="opus"), Event(), named_by="tools.planners.opus").missing
     assert missing == "agent play cannot judge; set ANTHROPIC_API_KEY, or tools.planners.opus.executor"

@@ -14,7 +14,7 @@ from rulebook_ralph.core.evidence import ParsedIteration
 from rulebook_ralph.core.model import CompletionSummary, Prd, Task
 from rulebook_ralph.core.question import ModelError, Question
 from rulebook_ralph.core.review import Look, feedback, reviewed
-from rulebook_ralph.core.reviewers import model_of, reviewer_in_loop
+from rulebook_ralph.core.reviewers import reviewer_in_loop, with_model
 from rulebook_ralph.core.settings import Config, Defaults, Reviewer, Tools
 from rulebook_ralph.core.struct_reading import camel
 from rulebook_ralph.loop import brief
@@ -164,15 +164,15 @@ def test_cr12_the_quick_reviewer_is_sonnet_unless_it_says_otherwise() -> None:
     config = Config(tools=Tools(reviewers=REVIEWERS), defaults=Defaults(quick_reviewer="plain"))
     reviewer = reviewer_in_loop(config, LOGIN, "quick")
     assert reviewer is not None
-    assert model_of(config, reviewer, "quick").model == "sonnet"
-    assert model_of(config, REVIEWERS[0], "quick").model == "claude-sonnet-4-5"
+    assert with_model(config, reviewer, "quick").model == "sonnet"
+    assert with_model(config, REVIEWERS[0], "quick").model == "claude-sonnet-4-5"
 
 
 def test_cr13_the_deep_reviewer_is_opus_unless_it_says_otherwise() -> None:
     config = Config(tools=Tools(reviewers=REVIEWERS), defaults=Defaults(deep_reviewer="plain"))
     reviewer = reviewer_in_loop(config, LOGIN, "deep")
     assert reviewer is not None
-    assert model_of(config, reviewer, "deep").model == model_of(config, reviewer, "final").model == "opus"
+    assert with_model(config, reviewer, "deep").model == with_model(config, reviewer, "final").model == "opus"
     assert reviewer_in_loop(config, LOGIN, "quick") is None
 
 

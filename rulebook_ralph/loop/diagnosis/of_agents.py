@@ -123,8 +123,8 @@ def _reviewers(place: Place) -> Iterator[Use | Diagnosis]:
         if problem := reviewing.unknown(config, crew, reviewer):
             yield wrong(f"{key}: {problem}", f"name another in {key}", ExitCode.INVALID)
             continue
-        judge = reviewers.model_of(config, reviewer, tier)
-        model = crew.judging_model(Event(), judge=judge, named_by=reviewers.key_of(reviewer))
+        asked = reviewers.with_model(config, reviewer, tier)
+        model = crew.model(asked, Event(), named_by=reviewers.key_of(reviewer))
         if model.ask is None:
             yield wrong(
                 f"the {tier} reviewer {reviewer.id}: {model.missing}", f"or name another in {key}", ExitCode.AGENT
@@ -152,7 +152,7 @@ def _writers(place: Place) -> Iterator[Use | Diagnosis]:
         except RalphError as error:
             yield warning(f"defaults.planner: {error}", "name another in defaults.planner")
             return
-        model = crew.judging_model(Event(), judge=planning.model_of(who))
+        model = crew.model(who, Event(), named_by=planning.key_of(who))
         if model.ask is None:
             yield warning(f"the planner {who.id}: {model.missing}", "or name another in defaults.planner")
         elif isinstance(model.ask, AgentModel):
