@@ -25,8 +25,8 @@ from rulebook_ralph.workspace.git import GitError
 COMMANDS: dict[str, str] = {
     "demo": "See it work: a scripted agent, no key, no network",
     "init": "Turn a task folder into .rulebook-ralph/, find the gates",
-    "run": "Work on the tasks until all is proven or a limit ends it",
-    "resume": "Go on after a stop, ^C or a crash",
+    "run": "Work until all is proven or a limit ends it; go on after",
+    "resume": "Work until all is proven or a limit ends it; go on after",
     "pause": "End the run after this iteration, or now",
     "cancel": "End the run after this iteration, or now",
     "plan": "Plan, add, change tasks; apply edits that were held",
@@ -48,6 +48,8 @@ COMMANDS: dict[str, str] = {
     "templates": "See and change settings, and what prompts are made of",
     "agents": "The agents and what each supports; shell completion",
     "completion": "The agents and what each supports; shell completion",
+    "plugin": "Ralph inside Claude Code: its plugin; what that calls",
+    "hook": "Ralph inside Claude Code: its plugin; what that calls",
 }
 """Commands that follow each other with the same words share a line of the help, which is to fit a screen."""
 

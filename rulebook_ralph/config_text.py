@@ -9,18 +9,17 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from rulebook_ralph.config_places import Places, is_collection, is_empty, is_flow, is_nothing, unusual
 from rulebook_ralph.config_yaml import block_lines, one_line
-from rulebook_ralph.core.problem import JsonPath, dotted
-from rulebook_ralph.errors import RalphError
+from rulebook_ralph.core.problem import JsonPath
 from rulebook_ralph.plain_yaml import NotReadableError, read_yaml
 
 if TYPE_CHECKING:
-    from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
+    from ruamel.yaml.nodes import Node
 
 _INDENT = 2
 _FLOW_WIDTH = 100
-_MAP, _NULL = "tag:yaml.org,2002:map", "tag:yaml.org,2002:null"
-_BLOCK_SCALARS = ("|", ">")
+_MAP = "tag:yaml.org,2002:map"
 
 
 def with_value(text: str, path: JsonPath, value: Any) -> str:
@@ -30,7 +29,7 @@ def with_value(text: str, path: JsonPath, value: Any) -> str:
     """
     expected = planted(read_yaml(text).value, path, value)
     unix, ends = _line_feeds(text)
-    return _proved(_Text(unix).set(path, value).replace("\n", ends), expected, path)
+    return _proved(_Text(unix, path).set(value).replace("\n", ends), expected, path)
 
 
 def without(text: str, path: JsonPath, *, default: str = "") -> str:
@@ -39,7 +38,7 @@ def without(text: str, path: JsonPath, *, default: str = "") -> str:
     """
     expected = uprooted(read_yaml(text).value, path)
     unix, ends = _line_feeds(text)
-    return _proved(_Text(unix).remove(path, default).replace("\n", ends), expected, path)
+    return _proved(_Text(unix, path).remove(default).replace("\n", ends), expected, path)
 
 
 def _line_feeds(text: str) -> tuple[str, str]:
@@ -78,7 +77,7 @@ def _proved(text: str, expected: Any, path: JsonPath) -> str:
             return text
     except NotReadableError:
         pass
-    raise _unusual(path)
+    raise unusual(path)
 
 
 def _same(values: Any) -> str:
@@ -92,111 +91,107 @@ def _same(values: Any) -> str:
     return json.dumps(plain(values), sort_keys=True, default=repr)
 
 
-def _unusual(path: JsonPath) -> RalphError:
-    shown = dotted("", path).lstrip(".")
-    return RalphError(f"{shown}: the file is written in a way that cannot be changed from here; use: ralph config edit")
-
-
 class _Text:
-    """One text and the places of its values."""
+    """One text, and the path at which it is to be changed."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, path: JsonPath) -> None:
         from ruamel.yaml import YAML  # noqa: PLC0415 - 20 ms
 
         self._text = text
+        self._path = path
         self._root: Node | None = YAML(typ="safe", pure=True).compose(text)
-        self._path: JsonPath = ()
+        self._at = Places(text, path)
 
     # What is asked for
 
-    def set(self, path: JsonPath, value: Any) -> str:
+    def set(self, value: Any) -> str:
         """Goes down to the last node that is there."""
-        self._path = path
+        path = self._path
         node, key, column, in_flow = self._root, None, 0, False
         for depth, step in enumerate(path):
-            if node is None or _is_empty(node):
+            if node is None or is_empty(node):
                 return self._fill(node, key, column, step, planted(None, path[depth + 1 :], value))
-            in_flow = in_flow or _is_flow(node)
-            found = self._child(node, step)
+            in_flow = in_flow or is_flow(node)
+            found = self._at.child(node, step)
             if found is None:
                 return self._add(node, key, step, planted(None, path[depth + 1 :], value), in_flow=in_flow)
             column = node.start_mark.column
             key, node = found
         if node is None:
-            raise _unusual(path)
+            raise unusual(path)
         return self._replace(node, key, column, value, in_flow=in_flow)
 
-    def remove(self, path: JsonPath, default: str) -> str:
-        self._path = path
+    def remove(self, default: str) -> str:
+        path = self._path
         holder, key, column, in_flow = self._root, None, 0, False
         for step in path[:-1]:
-            in_flow = in_flow or _is_flow(holder)
+            in_flow = in_flow or is_flow(holder)
             column = holder.start_mark.column if holder is not None else 0
-            key, holder = self._child(holder, step) or (None, None)
+            key, holder = self._at.child(holder, step) or (None, None)
         if holder is None:
-            raise _unusual(path)
-        spans = self._spans(holder)
-        index = self._index(holder, path[-1])
-        if in_flow or _is_flow(holder):
+            raise unusual(path)
+        spans = self._at.spans(holder)
+        index = self._at.index(holder, path[-1])
+        if in_flow or is_flow(holder):
             return self._cut(*_with_comma(spans, index))
         if len(spans) == 1 and key is not None:
             if isinstance(path[-1], int):
                 return self._replace(holder, key, column, [], in_flow=False)
             return self._lines_cut(*spans[0], default)
         start, end = spans[index]
-        if self._text[self._line_start(start) : start].strip(" "):  # shares its line with the dash of an item
+        if self._text[self._at.line_start(start) : start].strip(" "):  # shares its line with the dash of an item
             return self._cut(start, spans[index + 1][0] if index + 1 < len(spans) else end)
         return self._lines_cut(start, end, default)
 
     # Changes
 
     def _replace(self, node: "Node", key: "Node | None", column: int, value: Any, *, in_flow: bool) -> str:
-        if _is_nothing(node):
+        if is_nothing(node):
             if key is None:
-                raise _unusual(self._path)
-            start = end = self._after_colon(key)
+                raise unusual(self._path)
+            start = end = self._at.after_colon(key)
             block = isinstance(value, (dict, list, tuple)) and value and not in_flow
             new = "\n" + self._block(value, column + _INDENT) if block else f" {one_line(value)}"
             return self._cut(start, end, new)
-        start, end = node.start_mark.index, self._end(node, column)
-        small = in_flow or (_is_flow(node) and len(one_line(value)) < _FLOW_WIDTH)
+        start, end = node.start_mark.index, self._at.end(node, column)
+        small = in_flow or (is_flow(node) and len(one_line(value)) < _FLOW_WIDTH)
         if small or not isinstance(value, (dict, list, tuple)) or not value:
             new = _quoted_alike(value, getattr(node, "style", None))
-            if _is_collection(node) and not _is_flow(node) and key is not None:
-                start, new = self._after_colon(key), f" {new}"
+            if is_collection(node) and not is_flow(node) and key is not None:
+                start, new = self._at.after_colon(key), f" {new}"
             return self._cut(start, end, new)
         fits = isinstance(value, dict) == (node.tag == _MAP)  # the dash of an item may stand below its list's key
-        if key is None or (fits and _is_collection(node) and not _is_flow(node)):
+        if key is None or (fits and is_collection(node) and not is_flow(node)):
             return self._cut(start, end, self._block(value, node.start_mark.column).lstrip(" "))
         below = "\n" + self._block(value, column + _INDENT)
-        return self._cut(self._after_colon(key), end, below)
+        return self._cut(self._at.after_colon(key), end, below)
 
     def _fill(self, node: "Node | None", key: "Node | None", column: int, step: str | int, value: Any) -> str:
         """An entry for a section that says nothing."""
         inner = {step: value} if isinstance(step, str) else [value]
         if key is None:  # the document
-            if node is not None and not _is_nothing(node):
-                raise _unusual(self._path)
+            if node is not None and not is_nothing(node):
+                raise unusual(self._path)
             return self._with_line(len(self._text), self._block(inner, 0), step, 0, (0, len(self._text)))
-        if node is not None and not _is_nothing(node):  # null or ~
-            return self._cut(self._after_colon(key), node.end_mark.index, "\n" + self._block(inner, column + 2))
-        after = self._line_end(self._after_colon(key))
+        if node is not None and not is_nothing(node):  # null or ~
+            return self._cut(self._at.after_colon(key), node.end_mark.index, "\n" + self._block(inner, column + 2))
+        after = self._at.line_end(self._at.after_colon(key))
         lines = self._block(inner, column + _INDENT)
-        return self._with_line(after, lines, step, column + _INDENT, (after, self._section_end(after, column)))
+        return self._with_line(after, lines, step, column + _INDENT, (after, self._at.section_end(after, column)))
 
     def _add(self, holder: "Node", key: "Node | None", step: str | int, value: Any, *, in_flow: bool) -> str:
         """A new entry of a section or a list that has some, or is an empty one in brackets."""
-        spans = self._spans(holder)
-        if in_flow or _is_flow(holder):
+        spans = self._at.spans(holder)
+        if in_flow or is_flow(holder):
             entry = one_line(value) if isinstance(step, int) else f"{one_line(step)}: {one_line(value)}"
             if not spans:
                 return self._cut(holder.start_mark.index + 1, holder.end_mark.index - 1, entry)
             return self._cut(spans[-1][1], spans[-1][1], f", {entry}")
         column = holder.start_mark.column
         inner = {step: value} if isinstance(step, str) else [value]
-        start = 0 if key is None else self._line_end(self._after_colon(key))
-        last = self._section_end(self._line_end(spans[-1][1]), column, comments=True)
-        region = (start, self._section_end(last, column - 1))
+        start = 0 if key is None else self._at.line_end(self._at.after_colon(key))
+        last = self._at.section_end(self._at.line_end(spans[-1][1]), column, comments=True)
+        region = (start, self._at.section_end(last, column - 1))
         return self._with_line(last, self._block(inner, column), step, column, region)
 
     def _with_line(self, place: int, lines: str, step: str | int, column: int, region: tuple[int, int]) -> str:
@@ -211,97 +206,18 @@ class _Text:
 
     def _cut(self, start: int, end: int, new: str = "") -> str:
         if not 0 <= start <= end <= len(self._text):
-            raise _unusual(self._path)
+            raise unusual(self._path)
         return self._text[:start] + new + self._text[end:]
 
     def _lines_cut(self, start: int, end: int, default: str) -> str:
         """Without the lines of an entry; where the one above is a comment of its own, `default` stays as another."""
-        start = self._line_start(start)
+        start = self._at.line_start(start)
         indent = " " * (len(self._text[start:end]) - len(self._text[start:end].lstrip(" ")))
-        above = self._text[self._line_start(max(0, start - 1)) : start]
-        end = min(len(self._text), self._line_end(end) + 1)
+        above = self._text[self._at.line_start(max(0, start - 1)) : start]
+        end = min(len(self._text), self._at.line_end(end) + 1)
         if default and above.startswith(f"{indent}# "):
             return self._cut(start, end, f"{indent}# {default}\n")
         return self._cut(start, end)
-
-    # Places
-
-    def _child(self, node: "Node | None", step: str | int) -> "tuple[Node | None, Node] | None":
-        from ruamel.yaml.nodes import MappingNode, SequenceNode  # noqa: PLC0415 - loaded already
-
-        if isinstance(node, MappingNode) and isinstance(step, str):
-            for key, value in node.value:
-                if key.value == step:
-                    if value.start_mark.index < key.end_mark.index:  # an alias: its text stands elsewhere
-                        raise _unusual(self._path)
-                    return key, value
-            return None
-        if isinstance(node, SequenceNode) and isinstance(step, int):
-            return (None, node.value[step]) if step < len(node.value) else None
-        raise _unusual(self._path)
-
-    def _spans(self, holder: "MappingNode | SequenceNode | Node") -> list[tuple[int, int]]:
-        """Start and end of each entry: from its key, or from the dash of an item, to the end of its value."""
-        from ruamel.yaml.nodes import MappingNode, SequenceNode  # noqa: PLC0415 - loaded already
-
-        column = holder.start_mark.column
-        if isinstance(holder, MappingNode):
-            return [
-                (key.start_mark.index, self._after_colon(key) if _is_nothing(value) else self._end(value, column))
-                for key, value in holder.value
-            ]
-        if isinstance(holder, SequenceNode):
-            spans = [(item.start_mark.index, self._end(item, column)) for item in holder.value]
-            return spans if _is_flow(holder) else [(self._dash(start), end) for start, end in spans]
-        raise _unusual(self._path)
-
-    def _index(self, holder: "Node", step: str | int) -> int:
-        if isinstance(step, int):
-            return step
-        return next(index for index, (key, _) in enumerate(holder.value) if key.value == step)
-
-    def _dash(self, start: int) -> int:
-        dash = self._text.rfind("-", self._line_start(start), start)
-        if dash < 0:
-            raise _unusual(self._path)
-        return dash
-
-    def _end(self, node: "Node", column: int) -> int:
-        """Where the text of a value ends; `column` is that of the section or list that holds it."""
-        if _is_collection(node) and not _is_flow(node) and node.value:
-            return self._spans(node)[-1][1]
-        if getattr(node, "style", None) in _BLOCK_SCALARS:
-            return self._section_end(self._line_end(node.start_mark.index), column, comments=True)
-        end: int = node.end_mark.index
-        return end
-
-    def _section_end(self, start: int, column: int, *, comments: bool = False) -> int:
-        """Where the last line ends that is indented more than `column`, from the end of a line on; blank lines between
-        are passed, and with `comments` less indented comments end it as well.
-        """
-        end = position = start
-        while position < len(self._text):
-            following = self._line_end(position + 1)
-            line = self._text[position + 1 : following]
-            indent = len(line) - len(line.lstrip(" "))
-            is_comment = line.lstrip(" ").startswith("#") and not comments
-            if line.strip() and indent <= column and not is_comment:
-                break
-            if line.strip():
-                end = following
-            position = following
-        return end
-
-    def _after_colon(self, key: "Node") -> int:
-        return self._text.index(":", key.end_mark.index) + 1
-
-    def _line_start(self, position: int) -> int:
-        return self._text.rfind("\n", 0, position) + 1
-
-    def _line_end(self, position: int) -> int:
-        """Before the line feed."""
-        end = self._text.find("\n", position)
-        return len(self._text) if end < 0 else end
 
     def _block(self, value: Any, column: int) -> str:
         return "\n".join(" " * column + line for line in block_lines(value))
@@ -311,23 +227,6 @@ def _with_comma(spans: list[tuple[int, int]], index: int) -> tuple[int, int]:
     if index + 1 < len(spans):
         return spans[index][0], spans[index + 1][0]
     return (spans[index - 1][1] if index else spans[index][0]), spans[index][1]
-
-
-def _is_flow(node: "Node | None") -> bool:
-    return bool(getattr(node, "flow_style", False))
-
-
-def _is_collection(node: "Node") -> bool:
-    return isinstance(node.value, list)
-
-
-def _is_nothing(node: "Node") -> bool:
-    """Whether it has no text of its own; ruamel places such a value where the next one begins."""
-    return _is_empty(node) and not node.value
-
-
-def _is_empty(node: "Node") -> bool:
-    return node.tag == _NULL
 
 
 def _quoted_alike(value: Any, style: str | None) -> str:

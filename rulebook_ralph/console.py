@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
@@ -56,6 +57,7 @@ class Console:
         self._lines = lines
         self._open_display = open_display
         self._display: Display | None = None
+        self._opening = Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -68,8 +70,9 @@ class Console:
 
     def report(self, event: "Event") -> None:
         """Show what happened in a run."""
-        if self._display is None:
-            self._display = self._open_display()
+        with self._opening:
+            if self._display is None:
+                self._display = self._open_display()
         self._display.report(cleaned(event, self._clean))
 
     def line(self, text: str = "") -> None:

@@ -14,9 +14,19 @@ from rich.text import Text
 
 from rulebook_ralph import console_record as record
 from rulebook_ralph.console_frame import frame
-from rulebook_ralph.console_scene import Scene
+from rulebook_ralph.console_scene import Lane, Scene
 from rulebook_ralph.console_stream import Stream
-from rulebook_ralph.core.events import Event, GateEnded, IterationSettled, Notice, ReviewEnded, RunEnded, RunPlanned
+from rulebook_ralph.core.events import (
+    AgentActivity,
+    Event,
+    GateEnded,
+    IterationSettled,
+    Notice,
+    ReviewEnded,
+    RunEnded,
+    RunPlanned,
+    WithinIteration,
+)
 
 _SHORTEST_PAUSE = 0.25
 _SECOND = 1.0
@@ -48,10 +58,10 @@ class LiveDisplay:
     def report(self, event: Event) -> None:
         now = self._now()
         with self._scene_lock:
-            before = self._scene.copy() if isinstance(event, IterationSettled) else self._scene
+            lane = self._scene.lane_of(event)
             self._scene.apply(event, now)
-        rows = _lasting_rows(event, before, self._screen.width)
-        if rows:
+        happened = event.event if isinstance(event, WithinIteration) else event
+        if not isinstance(happened, AgentActivity) and (rows := _lasting_rows(event, lane, self._screen.width)):
             self._draw(above=rows)
         else:
             self._changed.set()
@@ -81,18 +91,26 @@ class LiveDisplay:
         with self._scene_lock:
             if self._scene.running_gate:
                 return 0
-            return _SECOND if self._scene.iteration else None
+            return _SECOND if self._scene.lanes else None
 
     def _draw(self, above: record.Rows | None = None) -> None:
+        self._screen.draw(self._frame, above or [])
+
+    def _frame(self, width: int, height: int) -> list[Text]:
+        """The scene as it is when it is this drawing's turn: one taken earlier could be drawn over a later one."""
         with self._scene_lock:
             scene = self._scene.copy()
         scene.ended = scene.ended or self._closing.is_set()
-        self._screen.draw(lambda width, height: frame(scene, self._now(), width=width, height=height), above or [])
+        return frame(scene, self._now(), width=width, height=height)
 
 
-def _lasting_rows(event: Event, before: Scene, width: int) -> record.Rows:
+def _lasting_rows(event: Event, lane: Lane, width: int) -> record.Rows:
+    """What is to stay of an event that happened in `lane`."""
     rows: record.Rows = []
     match event:
+        case WithinIteration():
+            task = lane.iteration.task_id if lane.iteration else f"#{event.iteration_number}"
+            rows = record.of_task(task, lambda left: _lasting_rows(event.event, lane, left), width)
         case Notice():
             rows = record.notice(event, width)
         case RunPlanned():
@@ -102,8 +120,8 @@ def _lasting_rows(event: Event, before: Scene, width: int) -> record.Rows:
         case ReviewEnded():
             rows = record.reviewed(event, width)
         case IterationSettled():
-            attempt = before.iteration.attempt if before.iteration else None
-            rows = record.settled(event, list(before.gates.values()), attempt, width)
+            attempt = lane.iteration.attempt if lane.iteration else None
+            rows = record.settled(event, list(lane.gates.values()), attempt, width)
         case RunEnded():
             rows = record.ended(event, width)
         case _:

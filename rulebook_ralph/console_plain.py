@@ -1,10 +1,11 @@
 """A run as plain lines that read well in a log: a clock time, no colour, no cursor movement."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from threading import RLock
 
 from rulebook_ralph import console_words as words
+from rulebook_ralph.console_speaker import Speaker
 from rulebook_ralph.console_stream import Stream
 from rulebook_ralph.console_table import table_lines
 from rulebook_ralph.core.amounts import duration
@@ -20,10 +21,10 @@ from rulebook_ralph.core.events import (
     RunEnded,
     RunPlanned,
     Waiting,
+    WithinIteration,
 )
 from rulebook_ralph.core.printable import clipped
 
-_TOOLS_A_SECOND = 5
 _MOST_TASKS = 50
 
 
@@ -38,17 +39,15 @@ class PlainDisplay:
         self._now = now
         self._quiet = quiet
         self._lock = RLock()
-        self._tools = _Throttle()
+        self._alone = Speaker()
+        self._beside: dict[int, Speaker] = {}
 
     def report(self, event: Event) -> None:
         if self._stream is None or (self._quiet and not _for_the_quiet(event)):
             return
         with self._lock:
             now = self._now()
-            lines = self._lines(event, now)
-            if lines:
-                clock = now.strftime("%H:%M:%S")
-                self._stream.write("".join(f"{clock} {line}".rstrip() + "\n" for line in lines))
+            self._write(self._lines(event, now), now)
 
     def line(self, text: str) -> None:
         """A line that is no event, without a clock time."""
@@ -57,44 +56,54 @@ class PlainDisplay:
                 self._stream.write(text + "\n")
 
     def close(self) -> None:
-        """Nothing to put back."""
+        """Tells how much was left out of what agents did."""
+        with self._lock:
+            self._write(self._rest(*self._beside), self._now())
 
     def _lines(self, event: Event, now: datetime) -> list[str]:
+        if isinstance(event, WithinIteration):
+            return self._told(event.event, now, self._speaker(event.iteration_number))
+        before: list[str] = []
+        match event:
+            case IterationOpened():
+                self._beside[event.iteration_number] = Speaker(event.task_id)
+            case IterationSettled():
+                before = self._rest(event.iteration_number)
+            case RunEnded():
+                before = self._rest(*self._beside)
+            case _:
+                pass
+        return before + self._told(event, now, self._alone)
+
+    def _told(self, event: Event, now: datetime, speaker: Speaker) -> list[str]:
         if isinstance(event, AgentActivity):
-            return self._tools.admit(event, now)
-        left_out = self._tools.flush()
-        return left_out + _event_lines(event, quiet=self._quiet)
+            return speaker.activity(event, now)
+        return [*speaker.rest(), *speaker.named(_event_lines(event, quiet=self._quiet))]
 
+    def _speaker(self, number: int) -> Speaker:
+        """That of an open iteration; of one that was settled before its last word arrived only the number is known."""
+        if number not in self._beside:
+            self._beside[number] = Speaker(f"#{number}")
+        return self._beside[number]
 
-class _Throttle:
-    """Lets a few lines of agent activity through per second and counts the others."""
+    def _rest(self, *numbers: int) -> list[str]:
+        """How much was left out of what the agents of these iterations, which have ended, did."""
+        speakers = [self._beside.pop(number) for number in numbers if number in self._beside]
+        return [line for speaker in speakers for line in speaker.rest()]
 
-    def __init__(self) -> None:
-        self._second: datetime | None = None
-        self._shown = 0
-        self._left_out = 0
-
-    def admit(self, event: AgentActivity, now: datetime) -> list[str]:
-        if event.kind == "text":
-            return []
-        second = now.replace(microsecond=0)
-        if second != self._second:
-            self._second, self._shown = second, 0
-        if self._shown >= _TOOLS_A_SECOND:
-            self._left_out += 1
-            return []
-        self._shown += 1
-        return [*self.flush(), f"  {words.activity(event)}"]
-
-    def flush(self) -> list[str]:
-        left_out, self._left_out = self._left_out, 0
-        return [f"  … {left_out:,} more"] if left_out else []
+    def _write(self, lines: Sequence[str], now: datetime) -> None:
+        if lines and self._stream is not None:
+            clock = now.strftime("%H:%M:%S")
+            self._stream.write("".join(f"{clock} {line}".rstrip() + "\n" for line in lines))
 
 
 def _for_the_quiet(event: Event) -> bool:
+    """An iteration's begin is not told, but its task names what is."""
+    if isinstance(event, WithinIteration):
+        event = event.event
     if isinstance(event, Notice):
         return event.level == "warning"
-    return isinstance(event, IterationSettled | RunEnded | Waiting)
+    return isinstance(event, IterationOpened | IterationSettled | RunEnded | Waiting)
 
 
 def _event_lines(event: Event, *, quiet: bool) -> list[str]:
@@ -105,7 +114,7 @@ def _event_lines(event: Event, *, quiet: bool) -> list[str]:
         case RunPlanned():
             what, most = words.plan(event)
             lines = [f"{clipped(event.project)}: {what}", most]
-        case IterationOpened():
+        case IterationOpened() if not quiet:
             lines = [f"{clipped(event.task_id)}: {clipped(event.title)} · {words.place(event)}"]
         case GateEnded():
             lines = [_gate_line(event)]

@@ -1,13 +1,13 @@
 """What stays on the screen above the live lines: plan, ends of iterations, summary. Pure; imports rich."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from rulebook_ralph import console_words as words
-from rulebook_ralph.console_frame import gate_mark
+from rulebook_ralph.console_lane import gate_mark
 from rulebook_ralph.console_scene import Gate
 from rulebook_ralph.core.amounts import duration, money
 from rulebook_ralph.core.events import GateEnded, IterationSettled, Notice, ReviewEnded, RunEnded, RunPlanned, TaskLine
@@ -41,6 +41,17 @@ def notice(event: Notice, width: int) -> Rows:
     if event.level == "info":
         return [Text("  " + line) for line in lines]
     return [Text(("! " if index == 0 else "  ") + line, "yellow") for index, line in enumerate(lines)]
+
+
+def of_task(task: str, rows: Callable[[int], Rows], width: int) -> Rows:
+    """`rows` for the width that is left, each said to be of `task`, which works beside others."""
+    name = cut(clipped(task), max(width // 3, 1)) + ": "
+    named = [
+        Text.assemble((name, "bold"), row) for row in rows(max(width - display_width(name), 3)) if isinstance(row, Text)
+    ]
+    for row in named:
+        row.truncate(width, overflow="ellipsis")
+    return [*named]
 
 
 def planned(event: RunPlanned, width: int) -> Rows:

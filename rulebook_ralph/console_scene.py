@@ -17,6 +17,7 @@ from rulebook_ralph.core.events import (
     RunEnded,
     RunPlanned,
     Waiting,
+    WithinIteration,
 )
 from rulebook_ralph.core.evidence import CheckResult
 
@@ -26,7 +27,7 @@ _KEPT_CHARACTERS = 2_000
 
 @dataclass(slots=True)
 class Gate:
-    """A gate or a review of the present iteration; `result` is None while it runs."""
+    """A gate or a review of an iteration; `result` is None while it runs."""
 
     step: str
     command: str
@@ -35,32 +36,24 @@ class Gate:
 
 
 @dataclass(slots=True)
-class Scene:
-    """`activity` holds the agent's last doings, each cut."""
+class Lane:
+    """What goes on in one open iteration; without `iteration`, what belongs to none, such as gates on the base.
 
-    plan: RunPlanned | None = None
-    started: datetime | None = None
+    `activity` holds the agent's last doings, each cut.
+    """
+
     iteration: IterationOpened | None = None
     opened: datetime | None = None
     last_sign: datetime | None = None
     activity: deque[AgentActivity] = field(default_factory=lambda: deque(maxlen=_KEPT_ACTIVITIES))
     gates: dict[str, Gate] = field(default_factory=dict)
-    completed: int = 0
-    total: int = 0
-    cost_usd: float = 0.0
-    tokens: int = 0
     waiting: Waiting | None = None
-    ended: bool = False
 
-    def apply(self, event: Event, now: datetime) -> None:  # noqa: C901 - one case for each event
-        if self.started is None:
-            self.started = now
+    def apply(self, event: Event, now: datetime) -> None:
         match event:
             case AgentActivity():
                 self.last_sign = now
                 self._add(event)
-            case Waiting():
-                self.waiting = event if event.seconds > 0 else None
             case GateStarted() | ReviewStarted():
                 step, command = _begun(event)
                 self.gates[step] = Gate(step, command, now)
@@ -68,34 +61,17 @@ class Scene:
                 self._end_gate(event, now)
             case ReviewEnded():
                 self._end_gate(GateEnded(words.review_ending(event)), now)
-            case IterationOpened():
-                self.iteration, self.opened, self.last_sign = event, now, now
-                self.waiting = None
-                self.completed, self.total = event.completed_tasks, event.total_tasks
-                self._clear()
-            case IterationSettled():
-                self.completed, self.total = event.completed_tasks, event.total_tasks
-                self.cost_usd, self.tokens = event.run_cost_usd, event.run_tokens
-                self.iteration = None
-                self._clear()
-            case RunPlanned():
-                self.plan, self.completed, self.total = event, event.completed_tasks, event.total_tasks
-                self.started, self.cost_usd, self.tokens, self.ended = now, 0.0, 0, False
-            case RunEnded():
-                self.ended = True
+            case Waiting():
+                self.waiting = _still(event)
             case _:
                 pass
 
-    def copy(self) -> "Scene":
+    def copy(self) -> "Lane":
         return replace(self, activity=self.activity.copy(), gates={name: replace(g) for name, g in self.gates.items()})
 
     @property
-    def running_gate(self) -> bool:
-        return any(gate.result is None for gate in self.gates.values())
-
-    def _clear(self) -> None:
-        self.activity.clear()
-        self.gates.clear()
+    def running_gates(self) -> list[Gate]:
+        return [gate for gate in self.gates.values() if gate.result is None]
 
     def _end_gate(self, event: GateEnded, now: datetime) -> None:
         step = event.result.step
@@ -108,6 +84,75 @@ class Scene:
     def _add(self, event: AgentActivity) -> None:
         text = event.text[:_KEPT_CHARACTERS]
         self.activity.append(AgentActivity(event.kind, text, event.detail[:_KEPT_CHARACTERS]))
+
+
+@dataclass(slots=True)
+class Scene:
+    """A run: `lanes` by the number of their iteration, in the order they were opened. `waiting` holds the whole run."""
+
+    plan: RunPlanned | None = None
+    started: datetime | None = None
+    lanes: dict[int, Lane] = field(default_factory=dict)
+    outside: Lane = field(default_factory=Lane)
+    completed: int = 0
+    total: int = 0
+    cost_usd: float = 0.0
+    tokens: int = 0
+    waiting: Waiting | None = None
+    ended: bool = False
+
+    def apply(self, event: Event, now: datetime) -> None:
+        if self.started is None:
+            self.started = now
+        match event:
+            case Waiting():
+                self.waiting = _still(event)
+            case IterationOpened():
+                self.lanes[event.iteration_number] = Lane(event, now, now)
+                self.waiting = None
+                self._count(event)
+            case IterationSettled():
+                self.lanes.pop(event.iteration_number, None)
+                self.cost_usd, self.tokens = event.run_cost_usd, event.run_tokens
+                self._count(event)
+            case RunPlanned():
+                self.plan, self.completed, self.total = event, event.completed_tasks, event.total_tasks
+                self.started, self.cost_usd, self.tokens, self.ended = now, 0.0, 0, False
+                self.lanes.clear()
+            case RunEnded():
+                self.ended = True
+            case WithinIteration():
+                if lane := self.lanes.get(event.iteration_number):  # else it has been settled meanwhile
+                    lane.apply(event.event, now)
+            case _:
+                self.only.apply(event, now)
+
+    @property
+    def only(self) -> Lane:
+        """The one lane there is; what belongs to no iteration where there are none, or several."""
+        return next(iter(self.lanes.values())) if len(self.lanes) == 1 else self.outside
+
+    def lane_of(self, event: Event) -> Lane:
+        """Where `event` happens; what belongs to no iteration where its own is not open."""
+        if isinstance(event, WithinIteration | IterationSettled):
+            return self.lanes.get(event.iteration_number, self.outside)
+        return self.only
+
+    def copy(self) -> "Scene":
+        lanes = {number: lane.copy() for number, lane in self.lanes.items()}
+        return replace(self, lanes=lanes, outside=self.outside.copy())
+
+    @property
+    def running_gate(self) -> bool:
+        return any(lane.running_gates for lane in (self.outside, *self.lanes.values()))
+
+    def _count(self, event: IterationOpened | IterationSettled) -> None:
+        self.completed, self.total = event.completed_tasks, event.total_tasks
+        self.outside = Lane()
+
+
+def _still(event: Waiting) -> Waiting | None:
+    return event if event.seconds > 0 else None
 
 
 def _begun(event: GateStarted | ReviewStarted) -> tuple[str, str]:

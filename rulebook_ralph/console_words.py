@@ -57,7 +57,10 @@ def plan(event: RunPlanned) -> tuple[str, str]:
     where = f"branch {clipped(event.branch)} · agent {clipped(event.agent)}"
     time = "no limit of time" if event.max_wall_time is None else f"at most {duration(event.max_wall_time)}"
     cost = "no limit of cost" if event.max_cost_usd is None else f"at most {money(event.max_cost_usd)}"
-    return f"{work} · {where}", f"at most {count(event.max_iterations, 'iteration')} · {time} · {cost}"
+    iterations = f"at most {count(event.max_iterations, 'iteration')}"
+    if event.workers > 1:
+        iterations += f", {event.workers:,} at once"
+    return f"{work} · {where}", f"{iterations} · {time} · {cost}"
 
 
 def place(event: IterationOpened) -> str:
@@ -67,6 +70,11 @@ def place(event: IterationOpened) -> str:
         f"iteration {event.index:,} of {event.max_iterations:,} · "
         f"attempt {event.attempt} of {event.max_attempts}{stage}"
     )
+
+
+def attempt(event: IterationOpened) -> str:
+    """Where a task stands: `coder · attempt 1 of 3`."""
+    return f"{clipped(event.stage)} · attempt {event.attempt} of {event.max_attempts}"
 
 
 def activity(event: AgentActivity) -> str:

@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -56,10 +57,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.parent.name != "integration")  # the long ones first, for a short tail
-    if not config.getoption("--thorough"):
-        for item in items:
-            if item.get_closest_marker("thorough"):
-                item.add_marker(pytest.mark.skip(reason="runs with --thorough"))
+    if not config.getoption("--thorough"):  # left out, not skipped: to tell of a skip takes as long as a small test
+        left_out = [item for item in items if item.get_closest_marker("thorough")]
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.fixture
@@ -68,10 +69,15 @@ def thorough(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--thorough"))
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("homes")
+
+
 @pytest.fixture(autouse=True)
-def surroundings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def surroundings(homes: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No test reads the real HOME or configuration."""
-    home = tmp_path_factory.mktemp("home")
+    home = Path(mkdtemp(dir=homes))  # `mktemp` would look through those of all tests before
     isolate(monkeypatch, home)
     return home
 

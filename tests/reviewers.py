@@ -7,19 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rulebook_ralph.core.question import Question
-from tests.judges import lines_of, would_obey
-
-_NONCE = re.compile(r"Its `nonce` is `([0-9a-f]+)`")
+from tests.judges import lines_of, nonce_of, would_obey
 
 
 def is_review(instructions: str) -> bool:
     return instructions.startswith("You review a change")
-
-
-def nonce_of(question: Question) -> str:
-    found = _NONCE.search(question.instructions)
-    assert found
-    return found[1]
 
 
 def issue(file: str, line: int = 1, severity: str = "high", **more: Any) -> dict[str, Any]:

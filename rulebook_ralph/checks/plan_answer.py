@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from rulebook_ralph.checks.model_answer import Unusable, decoded
+from rulebook_ralph.checks.model_answer import UnusableAnswerError, decoded
 from rulebook_ralph.core.plan import MOST_TASKS, Answer, Plan
 from rulebook_ralph.core.problem import Fault
 from rulebook_ralph.core.struct_reading import read_struct
@@ -39,7 +39,7 @@ def read_plan(text: str, *, questions_left: int) -> Plan:
         raise UnusablePlanError(Fault((), f"the answer is longer than {LONGEST_PLAN:,} characters"))
     try:
         parts = decoded(text, _Parts)
-    except Unusable as error:
+    except UnusableAnswerError as error:
         raise UnusablePlanError(Fault((), str(error))) from error
     if isinstance(parts.tasks, list) and len(parts.tasks) > MOST_TASKS:
         raise UnusablePlanError(Fault(("tasks",), f"expected at most {MOST_TASKS} tasks, got {len(parts.tasks):,}"))

@@ -11,7 +11,7 @@ from threading import Event
 
 from rulebook_ralph import resources
 from rulebook_ralph.checks.data_block import Token, data, fresh_words
-from rulebook_ralph.checks.model_answer import Unusable
+from rulebook_ralph.checks.model_answer import UnusableAnswerError, asked_twice
 from rulebook_ralph.checks.quarantine import addresses_a_judge
 from rulebook_ralph.checks.review_answer import read_review
 from rulebook_ralph.checks.review_material import Material, digest, gather, pieces, quieted
@@ -38,7 +38,6 @@ from rulebook_ralph.core.token_estimate import tokens
 
 MOST_QUESTIONS = 20
 """So many full ones for one look; a change that fills more is too large to be reviewed."""
-_ATTEMPTS = 2
 _SMALLEST = 1_000
 
 
@@ -56,7 +55,7 @@ class Reviewer:
     missing: str = ""
 
 
-class _NoReview(Exception):  # noqa: N818 - says what there is not
+class _NoReviewError(Exception):
     """A question came to nothing. `unasked`: it could not be asked, and `stop_reason` is what that ends."""
 
     def __init__(self, problem: str, *, unasked: bool, stop_reason: GivenUp | None = None) -> None:
@@ -82,10 +81,10 @@ def review(change: ReviewedChange, reviewer: Reviewer, desk: Desk) -> Review:
     started = time.monotonic()
     material = gather(change, clean=desk.clean, budget=desk.budget)
     looking = _Looking(change, reviewer, desk, material)
-    missed = _NoReview("", unasked=False)
+    missed = _NoReviewError("", unasked=False)
     try:
         looking.look()
-    except _NoReview as no_review:
+    except _NoReviewError as no_review:
         missed = no_review
     reason = desk.clean(missed.problem)
     issues = (*material.issues, *looking.issues)
@@ -128,7 +127,7 @@ class _Looking:
         return joined([*found, "UNDECIDED"] if undecided else found)
 
     def look(self) -> None:
-        """Ask about every file that is not known. Raises _NoReview, Cancelled."""
+        """Ask about every file that is not known. Raises _NoReviewError, Cancelled."""
         known = {path: self._desk.memory[key] for path, key in self._keys.items() if key in self._desk.memory}
         if len(known) < len(self._keys):  # what mends one file may stand in another
             known = {path: seen for path, seen in known.items() if seen.decision == "SHIP"}
@@ -137,7 +136,7 @@ class _Looking:
         size, most = sum(section.tokens for section in left), MOST_QUESTIONS * self._desk.budget
         if size > most:
             problem = f"the change is too large to be reviewed: {size:,} tokens, of at most {most:,}"
-            raise _NoReview(f"{problem}; split it, or raise review.promptTokens", unasked=False)
+            raise _NoReviewError(f"{problem}; split it, or raise review.promptTokens", unasked=False)
         left = [self._quieted(section) for section in left]
         budget = max(_SMALLEST, self._desk.budget - tokens("\n".join(self._material.claims)))
         parts = divided([piece for section in left for piece in pieces(section, budget)], budget)
@@ -163,29 +162,20 @@ class _Looking:
     def _part(
         self, sections: Sequence[Section], number: int, parts: int
     ) -> tuple[ReviewDecision, tuple[ReviewIssue, ...]]:
-        ask, problem = self._reviewer.ask, ""
-        if ask is None:
-            raise _NoReview(self._reviewer.missing or "no model is configured", unasked=True)
-        for _ in range(_ATTEMPTS):
-            if self._desk.cancelled.is_set():
-                raise Cancelled
-            try:
-                return self._asked(ask, sections, number, parts, problem)
-            except Unusable as error:
-                problem = f"the answer cannot be used: {clipped(str(error))}"
-            except ModelError as error:
-                if self._desk.cancelled.is_set():
-                    raise Cancelled from error
-                why = clipped(str(error)) or "it gave no answer"
-                if isinstance(error, GivenUpError):
-                    raise _NoReview(why, unasked=True, stop_reason=error.stop_reason) from error
-                refused = bool(problem) or isinstance(error, ModelRefusedError)
-                raise _NoReview(why, unasked=not refused) from error
-        raise _NoReview(problem, unasked=False)
+        try:
+            return asked_twice(lambda refused: self._asked(sections, number, parts, refused), UnusableAnswerError)
+        except UnusableAnswerError as error:
+            raise _NoReviewError(error.told, unasked=False) from error
 
     def _asked(
-        self, ask: Ask, sections: Sequence[Section], number: int, parts: int, problem: str
+        self, sections: Sequence[Section], number: int, parts: int, refused: UnusableAnswerError | None
     ) -> tuple[ReviewDecision, tuple[ReviewIssue, ...]]:
+        ask = self._reviewer.ask
+        if ask is None:
+            raise _NoReviewError(self._reviewer.missing or "no model is configured", unasked=True)
+        if self._desk.cancelled.is_set():
+            raise Cancelled
+        problem = refused.told if refused else ""
         claims = self._material.claims or ("nothing more",)
         nonce = next(fresh_words(self._desk.token, data(sections, claims, "")))
         told = instructions(
@@ -197,8 +187,20 @@ class _Looking:
             problem="it did not fit the schema" if addresses_a_judge(problem) else problem,
         )
         self.questions += 1
-        answer = ask(Question(self._desk.clean(told), data(sections, claims, nonce), answer_schema()))
+        try:
+            answer = ask(Question(self._desk.clean(told), data(sections, claims, nonce), answer_schema()))
+        except ModelError as error:
+            raise self._no_review(error, asked_before=refused is not None) from error
         return read_review(answer, nonce=nonce, sections=sections)
+
+    def _no_review(self, error: ModelError, *, asked_before: bool) -> _NoReviewError:
+        """What it means that the model gave no answer. Raises Cancelled."""
+        if self._desk.cancelled.is_set():
+            raise Cancelled from error
+        why = clipped(str(error)) or "it gave no answer"
+        if isinstance(error, GivenUpError):
+            return _NoReviewError(why, unasked=True, stop_reason=error.stop_reason)
+        return _NoReviewError(why, unasked=not (asked_before or isinstance(error, ModelRefusedError)))
 
 
 def answer_schema() -> dict[str, object]:

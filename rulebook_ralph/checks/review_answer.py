@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import asdict
 
-from rulebook_ralph.checks.model_answer import Unusable, decoded, require_nonce
+from rulebook_ralph.checks.model_answer import UnusableAnswerError, decoded, require_nonce
 from rulebook_ralph.checks.shown_files import Section
 from rulebook_ralph.core.printable import printable, printable_block
 from rulebook_ralph.core.review import SEVERITIES, IssueCounts, ReviewIssue, count
@@ -37,14 +37,14 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 def read_review(
     text: str, *, nonce: str, sections: Sequence[Section]
 ) -> tuple[Literal["SHIP", "REVISE"], tuple[ReviewIssue, ...]]:
-    """The decision and the issues, each of a file and lines that were shown. Raises Unusable, and Foreign."""
+    """The decision and the issues, each of a file and lines that were shown. Raises UnusableAnswerError."""
     answer = decoded(text.strip(), Answer)
     require_nonce(answer.nonce, nonce)
     _require_sums(answer)
     if answer.decision == "SHIP" and answer.summary.high:
-        raise Unusable("the decision is SHIP, and there is an issue of high severity")
+        raise UnusableAnswerError("the decision is SHIP, and there is an issue of high severity")
     if answer.decision == "REVISE" and not answer.issues:
-        raise Unusable("the decision is REVISE, and there is no issue to be mended")
+        raise UnusableAnswerError("the decision is REVISE, and there is no issue to be mended")
     return answer.decision, tuple(_placed(issue, sections) for issue in answer.issues)
 
 
@@ -53,21 +53,21 @@ def _require_sums(answer: Answer) -> None:
     for name in ("total", *SEVERITIES):
         said, found = getattr(answer.summary, name), getattr(counted, name)
         if said != found:
-            raise Unusable(f"`summary.{name}` is {said}, and `issues` has {found}")
+            raise UnusableAnswerError(f"`summary.{name}` is {said}, and `issues` has {found}")
 
 
 def _placed(issue: ReviewIssue, sections: Sequence[Section]) -> ReviewIssue:
     """The issue by the file's real path, its texts fit to be shown."""
     meant = [section for section in sections if section.is_called(issue.file)]  # a large file has several
     if not meant:
-        raise Unusable(f"the change does not touch the file {printable(issue.file)[:200]}")
+        raise UnusableAnswerError(f"the change does not touch the file {printable(issue.file)[:200]}")
     first, last = issue.lines
     section = meant[-1]
     end = max(line.number for each in meant for line in each.lines)
     if not 0 <= first <= last <= end or (last > 0) != (first > 0):
-        raise Unusable(f"lines {first} to {last} are not in {section.name}, which is shown to line {end}")
+        raise UnusableAnswerError(f"lines {first} to {last} are not in {section.name}, which is shown to line {end}")
     if not issue.description.strip():
-        raise Unusable("an issue has no description")
+        raise UnusableAnswerError("an issue has no description")
     told = {name: _fit(value) for name, value in asdict(issue).items() if isinstance(value, str)}
     return ReviewIssue(**{**asdict(issue), **told, "file": section.path})
 

@@ -22,8 +22,9 @@ from rulebook_ralph.checks.shown_files import (
     claims_of,
     file_lines,
     heading_of,
-    is_telling,
+    left_out,
     quarantined,
+    section_of,
 )
 from rulebook_ralph.core.diff import FileDiff
 from rulebook_ralph.core.printable import capital
@@ -70,12 +71,11 @@ def gather(change: ReviewedChange, *, clean: Clean, budget: int) -> Material:
     for file in change.files:
         known = texts.get(file.path)
         lines = file_lines(file, known.after if known else None, clean, visible=_whole)
-        heading = ShownLine("=", 0, heading_of(file, names), citable=is_telling(file))
         shown = tuple(_without_keys(lines, has_new=file.path in keys))
-        section = Section(names.of(file.path), file.path, (heading, *_wrapped(_near(shown))))
-        if why := _left_out(file, lines, section.tokens, budget):
+        section = section_of(file, names, heading_of(file, names), _wrapped(_near(shown)))
+        if why := _unfit(file, lines, section.tokens, budget):
             not_reviewed.append(f"{section.name}: {why}")
-            section = replace(section, lines=(replace(heading, text=f"{heading.text}, not shown: {why}"),))
+            section = left_out(section, why)
             issues += [_unreadable(file.path, why)] if _may_hide(file, lines) else []
         sections.append(section)
     messages = [message for message in change.commit_messages if message.strip()][:_MOST_CLAIMED]
@@ -152,7 +152,7 @@ def _wrapped(lines: Iterable[ShownLine]) -> Iterator[ShownLine]:
             )
 
 
-def _left_out(file: FileDiff, lines: Sequence[ShownLine], tokens: int, budget: int) -> str:
+def _unfit(file: FileDiff, lines: Sequence[ShownLine], tokens: int, budget: int) -> str:
     """Why a file is not shown, or empty."""
     if file.cut:
         return "too large"

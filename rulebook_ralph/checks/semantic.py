@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from rulebook_ralph.checks.data_block import Token
-from rulebook_ralph.checks.semantic_judging import Judge, NoJudgement, Opinion
+from rulebook_ralph.checks.semantic_judging import Judge, NoJudgementError, Opinion
 from rulebook_ralph.checks.semantic_material import BUDGET, Material, gather
 from rulebook_ralph.checks.semantic_patterns import unwanted
 from rulebook_ralph.checks.shown_files import divided
@@ -114,18 +114,18 @@ def _judged(judge: Judge, budget: int) -> _Outcome:
         reason = f"the work is too large to be judged: {len(parts)} questions, of at most {MOST_PARTS}; split the task"
         return _Outcome(reason=reason, output=_notes(material))
     opinions: list[Opinion] = []
-    failure: NoJudgement | None = None
+    failure: NoJudgementError | None = None
     for number, part in enumerate(parts, start=1):
         try:
             opinions += judge.part(part, number, len(parts))
-        except NoJudgement as no_judgement:
+        except NoJudgementError as no_judgement:
             failure = no_judgement
             break
     return _together(judge.criteria, opinions, failure, _notes(material))
 
 
 def _together(
-    criteria: Sequence[str], opinions: Sequence[Opinion], failure: NoJudgement | None, notes: tuple[str, ...]
+    criteria: Sequence[str], opinions: Sequence[Opinion], failure: NoJudgementError | None, notes: tuple[str, ...]
 ) -> _Outcome:
     """A criterion that one part breaks is broken, whatever became of the questions on others."""
     if failure and failure.distrusted:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from rulebook_ralph.checks.model_answer import Unusable, decoded, require_nonce
+from rulebook_ralph.checks.model_answer import UnusableAnswerError, decoded, require_nonce
 
 _FENCED = re.compile(
     r"^[ \t]*(`{3,})[ \t]*(?:json)?[ \t]*\n(.*?)\n[ \t]*\1[ \t]*$", re.DOTALL | re.MULTILINE | re.IGNORECASE
@@ -39,16 +39,16 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_answer(text: str, *, nonce: str, ids: Collection[str]) -> dict[str, Ruling]:
-    """The rulings by the id of their criterion, each of `ids` once. Raises Unusable, and Foreign."""
+    """The rulings by the id of their criterion, each of `ids` once. Raises UnusableAnswerError."""
     answer = decoded(_json_in(text), Answer)
     require_nonce(answer.nonce, nonce)
     counted = Counter(ruling.id for ruling in answer.criteria)
     if missing := [name for name in ids if name not in counted]:
-        raise Unusable(f"criteria without a judgement: {', '.join(missing)}")
+        raise UnusableAnswerError(f"criteria without a judgement: {', '.join(missing)}")
     if unknown := [name for name in counted if name not in ids]:
-        raise Unusable(f"judgements of criteria that were not asked for: {', '.join(unknown)[:200]}")
+        raise UnusableAnswerError(f"judgements of criteria that were not asked for: {', '.join(unknown)[:200]}")
     if repeated := [name for name, times in counted.items() if times > 1]:
-        raise Unusable(f"criteria with more than one judgement: {', '.join(repeated)}")
+        raise UnusableAnswerError(f"criteria with more than one judgement: {', '.join(repeated)}")
     return {ruling.id: ruling for ruling in answer.criteria}
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from rulebook_ralph import resources
 from rulebook_ralph.checks.data_block import Token, data
-from rulebook_ralph.checks.model_answer import Unusable
+from rulebook_ralph.checks.model_answer import UnusableAnswerError, asked_twice
 from rulebook_ralph.checks.quarantine import addresses_a_judge
 from rulebook_ralph.checks.semantic_answer import Ruling, read_answer
 from rulebook_ralph.checks.semantic_material import Material
@@ -18,7 +18,6 @@ from rulebook_ralph.core.evidence import Finding
 from rulebook_ralph.core.printable import clipped
 from rulebook_ralph.core.question import ModelRefusedError
 
-_ATTEMPTS = 2
 _ADDRESSED = "and the work addresses its judge"
 """Work that talks to its judge must gain nothing by confusing it, or by keeping it from an answer."""
 
@@ -31,7 +30,7 @@ class Opinion:
     finding: Finding
 
 
-class NoJudgement(Exception):  # noqa: N818 - says what there is not
+class NoJudgementError(Exception):
     """The question came to nothing. `distrusted`: what came, or did not, may be the data's doing, which fails the work;
     else the model could not be asked.
     """
@@ -42,8 +41,12 @@ class NoJudgement(Exception):  # noqa: N818 - says what there is not
         self.distrusted = distrusted
 
 
-class _NotBelieved(Exception):  # noqa: N818 - told as a NoJudgement in the end
-    """The answer says yes to a control."""
+class _RefusedError(Exception):
+    """The answer cannot be used, or says yes to a control: why, as the model can be told."""
+
+
+class _UnfoundedError(_RefusedError):
+    """Quoted lines do not stand where they were said to, which an honest answer may have wrong, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,38 +61,21 @@ class Judge:
     token: Token
 
     def part(self, sections: Sequence[Section], number: int, parts: int) -> tuple[Opinion, ...]:
-        """What the model says of each criterion. Raises NoJudgement and Cancelled."""
-        problem, distrusted = "", ""
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                opinions, unfounded = self._asked(sections, number, parts, problem)
-            except ModelError as error:
-                if self.subject.cancelled.is_set():
-                    raise Cancelled from error
-                why = clipped(str(error)) or "it gave no answer"
-                refused = isinstance(error, ModelRefusedError)  # else an attempt could talk its judge out of judging
-                if not distrusted and self.material.withheld:
-                    distrusted = f"{why}, {_ADDRESSED}"
-                raise NoJudgement(distrusted or why, distrusted=bool(distrusted) or refused) from error
-            except Unusable as error:  # a judge that is led to no answer, or to a planted one, must not excuse the work
-                problem = distrusted = f"the answer cannot be used: {clipped(str(error))}"
-                continue
-            except _NotBelieved as error:
-                problem = distrusted = str(error)
-                continue
-            if not unfounded or attempt == _ATTEMPTS:
-                return opinions
-            problem = f"{unfounded} of the quoted lines do not stand at the place that was named"
-        raise NoJudgement(distrusted or problem, distrusted=True)
+        """What the model says of each criterion. Raises NoJudgementError and Cancelled."""
+        try:
+            return asked_twice(lambda refused: self._asked(sections, number, parts, refused), _RefusedError)
+        except _RefusedError as error:
+            raise NoJudgementError(str(error), distrusted=True) from error
 
     def _asked(
-        self, sections: Sequence[Section], number: int, parts: int, problem: str
-    ) -> tuple[tuple[Opinion, ...], int]:
-        """The opinions, and how many of them had no evidence that could be found."""
+        self, sections: Sequence[Section], number: int, parts: int, refused: _RefusedError | None
+    ) -> tuple[Opinion, ...]:
+        """The opinions; of a second answer also those without evidence that could be found, which count for nothing."""
         subject = self.subject
         if subject.cancelled.is_set():
             raise Cancelled
         sheet = make_sheet(self.criteria, self.token, unlike=data(sections, self.material.said, ""))
+        problem = str(refused or "")
         told = instructions(
             sheet,
             title=subject.title,
@@ -100,12 +86,31 @@ class Judge:
             problem="it did not fit the schema" if addresses_a_judge(problem) else problem,
         )
         shown = data(sections, self.material.said, sheet.nonce)
-        answer = self.ask(Question(subject.clean(told), shown, resources.schema("judgement"), self.model))
-        rulings = read_answer(answer, nonce=sheet.nonce, ids=tuple(sheet.statements))
+        try:
+            answer = self.ask(Question(subject.clean(told), shown, resources.schema("judgement"), self.model))
+            rulings = read_answer(answer, nonce=sheet.nonce, ids=tuple(sheet.statements))
+        except ModelError as error:
+            raise self._no_judgement(error, refused) from error
+        except UnusableAnswerError as error:  # a judge led to no answer, or to a planted one, must not excuse the work
+            raise _RefusedError(error.told) from error
         if why := spoiled(sheet, rulings):
-            raise _NotBelieved(why)
+            raise _RefusedError(why)
         opinions = tuple(_opinion(sheet.statements[name], rulings[name], sections) for name in sheet.criteria)
-        return opinions, _unfounded(sheet, rulings, opinions)
+        unfounded = _unfounded(sheet, rulings, opinions)
+        if unfounded and refused is None:
+            raise _UnfoundedError(f"{unfounded} of the quoted lines do not stand at the place that was named")
+        return opinions
+
+    def _no_judgement(self, error: ModelError, refused: _RefusedError | None) -> NoJudgementError:
+        """What it means that the model gave no answer, or none after the one that was refused. Raises Cancelled."""
+        if self.subject.cancelled.is_set():
+            raise Cancelled from error
+        why = clipped(str(error)) or "it gave no answer"
+        distrusted = "" if refused is None or isinstance(refused, _UnfoundedError) else str(refused)
+        if not distrusted and self.material.withheld:
+            distrusted = f"{why}, {_ADDRESSED}"
+        declined = isinstance(error, ModelRefusedError)  # else an attempt could talk its judge out of judging
+        return NoJudgementError(distrusted or why, distrusted=bool(distrusted) or declined)
 
 
 def _opinion(criterion: str, ruling: Ruling, sections: Sequence[Section]) -> Opinion:

@@ -1,19 +1,19 @@
 """What the model that judges is shown of the work: files line by line with their numbers, and what the author says."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rulebook_ralph.checks.shown_files import (
     UNSHOWABLE,
     Clean,
     Names,
     Section,
-    ShownLine,
     claims_of,
     file_lines,
     heading_of,
-    is_telling,
+    left_out,
     quarantined,
+    section_of,
 )
 from rulebook_ralph.core.diff import FileDiff
 from rulebook_ralph.core.token_estimate import BYTES_PER_TOKEN
@@ -57,12 +57,11 @@ def gather(
     headed = [(file, heading_of(file, names)) for file in diff] + [(file, "file not changed") for file in whole]
     for file, heading in headed:
         lines = file_lines(file, _fitting(file, relevant_files.get(file.path)), clean)
-        name = names.of(file.path)
-        section = Section(name, file.path, (ShownLine("=", 0, heading, citable=is_telling(file)), *lines))
+        section = section_of(file, names, heading, lines)
         if lines is UNSHOWABLE or section.tokens > BUDGET:
             why = "a secret over several lines" if lines is UNSHOWABLE else f"{section.tokens:,} tokens: too large"
-            notes.append(f"{name} ({heading}) is not shown: {why}")
-            section = replace(section, lines=(replace(section.lines[0], text=f"{heading}, not shown: {why}"),))
+            notes.append(f"{section.name} ({heading}) is not shown: {why}")
+            section = left_out(section, why)
         sections.append(quarantined(section, withheld))
     claims = claims_of(final_message, commit_messages, clean, withheld)
     return Material(tuple(sections), tuple(claims), tuple(notes), (*names.withheld, *withheld))

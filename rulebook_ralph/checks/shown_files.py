@@ -3,7 +3,7 @@ address it.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rulebook_ralph.checks.quarantine import addresses_a_judge, suspicious_lines
@@ -102,9 +102,16 @@ def heading_of(file: FileDiff, names: Names) -> str:
     return f"{what}, before: {names.of(file.old_path)}" if file.kind == "R" and file.old_path else what
 
 
-def is_telling(file: FileDiff) -> bool:
-    """Whether what is said of the file itself can show anything: that it is there, gone or moved."""
-    return file.kind != "M" or file.binary
+def section_of(file: FileDiff, names: Names, said: str, lines: Iterable[ShownLine]) -> Section:
+    """The file's lines below what is `said` of it, which can show something: that it is there, gone or moved."""
+    heading = ShownLine("=", 0, said, citable=file.kind != "M" or file.binary)
+    return Section(names.of(file.path), file.path, (heading, *lines))
+
+
+def left_out(section: Section, why: str) -> Section:
+    """What is said of the file, and why nothing else is shown."""
+    heading = section.lines[0]
+    return replace(section, lines=(replace(heading, text=f"{heading.text}, not shown: {why}"),))
 
 
 UNSHOWABLE: tuple[ShownLine, ...] = (ShownLine("=", 0, "not shown", citable=False),)

@@ -31,9 +31,15 @@ class SemanticCheck(Protocol):
 
 
 def verify(
-    criteria: Criteria, subject: Subject, *, cache: ResultCache, semantic_check: SemanticCheck | None = None
+    criteria: Criteria,
+    subject: Subject,
+    *,
+    cache: ResultCache,
+    semantic_check: SemanticCheck | None = None,
+    name: str = "",
 ) -> Verified:
-    """Run the stage's verification; its checks are known by the stage, and parts of it by their path (`qa/all_tests`).
+    """Run the stage's verification; its checks are known by `name`, else by the stage, and parts of it by their path
+    (`qa/all_tests`).
 
     `cache` is that of the iteration. Where the model of a semantic check fails, the promise is taken instead, with a
     warning. Raises checks.gates.Cancelled.
@@ -41,7 +47,7 @@ def verify(
     verification = criteria.verification
     verifier = _Verifier(subject, cache, semantic_check)
     try:
-        checked = verifier.check(verification, str(subject.stage))
+        checked = verifier.check(verification, name or str(subject.stage))
     finally:
         if isinstance(verification, External | Semantic):
             subject.put_back()
@@ -56,7 +62,7 @@ def verify(
 
 
 def together(own: Verified, others: Sequence[Verified]) -> Verified:
-    """One answer for a stage and for those before it whose criteria must hold for the same tree."""
+    """One answer for a stage and for what else must hold for the same tree: of stages before it, of other tasks."""
     failed = [each for each in (own, *others) if not each.passed]
     return Verified(
         passed=not failed,

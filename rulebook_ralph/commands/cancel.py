@@ -1,5 +1,6 @@
 """`ralph cancel`: the run that goes on ends now, and its end is waited for."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -9,6 +10,7 @@ from rulebook_ralph.app import App
 from rulebook_ralph.commands.durations import Duration
 from rulebook_ralph.commands.ordering import order
 from rulebook_ralph.commands.projects import open_root
+from rulebook_ralph.core import orders
 from rulebook_ralph.core.amounts import span
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.orders import AtWork, Cancel
@@ -43,39 +45,47 @@ def command(app: App, *, timeout: float) -> int:
     deadline = app.clock.monotonic() + timeout
     obeyed = order(app, repository.private, Cancel(), listening=timeout)
     if obeyed is None:
-        raise RalphError(nothing_to_cancel(next(history.unsettled(folder), None)))
+        raise RalphError(nothing_to_cancel(list(history.unsettled(folder))))
     who = obeyed.holder
+    if who.is_agent:
+        with app.console() as console:
+            console.line(obeyed.answer.text)
+        return ExitCode.OK
     if not _ended(app, repository.lock_file, who, deadline=deadline):
         raise RalphError(
             f"process {who.pid} is told to end and has not within {span(timeout)}; look again with ralph status, "
             f"or end it with kill -KILL {who.pid} and then: ralph resume",
             exit_code=ExitCode.LIMITED,
         )
-    at_work = obeyed.answer.situation.at_work if obeyed.answer.situation else None
+    at_work = obeyed.answer.situation.at_work if obeyed.answer.situation else ()
     with app.console() as console:
-        console.line(told(at_work, _record(folder, at_work)))
+        console.line(told(_records(folder, at_work)))
     return ExitCode.OK
 
 
-def nothing_to_cancel(unsettled: Iteration | None) -> str:
+def nothing_to_cancel(unsettled: Sequence[Iteration]) -> str:
     """Why nothing was done, and what there is to do after a run that died in an iteration."""
-    if unsettled is None:
+    if not unsettled:
         return "no run is going on in this project"
-    number = unsettled.iteration_number
-    return f"no run is going on: the last one died in iteration {number}; 'ralph resume' saves its work and goes on"
+    died = orders.named(unsettled)
+    return f"no run is going on: the last one died in {died}; 'ralph resume' saves its work and goes on"
 
 
-def told(at_work: AtWork | None, record: Iteration | None) -> str:
-    """What came of the attempt that was being made when the order was given, by its record as it stands now."""
-    if at_work is None or record is None:
-        return "cancelled; go on with: ralph resume"
-    number, task = at_work.iteration_number, at_work.task_id
-    if record.completion_status == "cancelled":
-        return (
-            f"cancelled: iteration {number} ({task}) is not counted, its work is saved (ralph show {number} --diff); "
-            "go on with: ralph resume"
-        )
-    return f"cancelled, after iteration {number} ({task}) had ended as {record.completion_status}; go on: ralph resume"
+def told(records: Sequence[Iteration]) -> str:
+    """What came of the attempts that were being made when the order was given, by their records as they stand now."""
+    cut_short = [record for record in records if record.completion_status == "cancelled"]
+    came = []
+    if len(cut_short) == 1:
+        number = cut_short[0].iteration_number
+        came.append(f"{orders.named(cut_short)} is not counted, its work is saved (ralph show {number} --diff)")
+    elif cut_short:
+        came.append(f"{orders.named(cut_short)} are not counted, their work is saved (ralph show NUMBER --diff)")
+    came += [
+        f"{orders.named([record])} had ended as {record.completion_status}"
+        for record in records
+        if record.completion_status != "cancelled"
+    ]
+    return "; ".join([f"cancelled: {came[0]}" if came else "cancelled", *came[1:], "go on with: ralph resume"])
 
 
 def _ended(app: App, lock_file: Path, who: Holder, *, deadline: float) -> bool:
@@ -91,8 +101,8 @@ def _ended(app: App, lock_file: Path, who: Holder, *, deadline: float) -> bool:
     return True
 
 
-def _record(folder: StateFolder, at_work: AtWork | None) -> Iteration | None:
+def _records(folder: StateFolder, at_work: Sequence[AtWork]) -> list[Iteration]:
     try:
-        return history.read(folder, at_work.iteration_number) if at_work else None
+        return [history.read(folder, each.iteration_number) for each in at_work]
     except RalphError:
-        return None
+        return []

@@ -167,7 +167,7 @@ def _require_settled(folder: StateFolder) -> None:
     for record in history.unsettled(folder):
         if record.phase == "executing":
             raise RalphError(
-                f"the last run ended in the middle of iteration {record.iteration_number} ({record.task_id}); "
+                f"the last run ended in the middle of iteration {record.iteration_number} ({record.names}); "
                 "run 'ralph resume' first, and change this when it has ended"
             )
 

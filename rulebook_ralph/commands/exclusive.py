@@ -32,7 +32,7 @@ def exclusive(app: App, repository: Repository, folder: StateFolder, *, command:
             end_orphans(died, lambda _: None)  # of what may be a dead run's the next one tells
         for record in history.unsettled(folder):
             raise RalphError(
-                f"the last run ended in the middle of iteration {record.iteration_number} ({record.task_id}); "
+                f"the last run ended in the middle of iteration {record.iteration_number} ({record.names}); "
                 "run 'ralph resume' first"
             )
         yield

@@ -122,12 +122,15 @@ def _blobs(repository: Repository, tips: tuple[str, ...]) -> dict[str, _Blob]:
 def _asked(repository: Repository, questions: list[str]) -> list[tuple[str, str, int]]:
     """Object, kind and size in bytes for each question; the kind `missing` where there is none."""
     stdin = os.fsencode("".join(f"{question}\n" for question in questions))
-    answers = repository.git.text("cat-file", "--batch-check", stdin=stdin).splitlines()
-    found = [answer.rsplit(" ", 2) for answer in answers]
-    return [
-        (words[0], words[1], int(words[2])) if len(words) == 3 and words[2].isdigit() else ("", "missing", 0)  # noqa: PLR2004
-        for words in found
-    ]
+    return [_object(line) for line in repository.git.raw("cat-file", "--batch-check", stdin=stdin).splitlines()]
+
+
+def _object(line: bytes) -> tuple[str, str, int]:
+    """Object, kind and size as git tells them; without any, the question stands there with a word of its own."""
+    words = line.rsplit(b" ", 2)
+    if len(words) == 3 and words[2].isdigit():  # noqa: PLR2004 - object, kind, size
+        return words[0].decode("ascii"), words[1].decode("ascii"), int(words[2])
+    return "", "missing", 0
 
 
 def _ignores_case(repository: Repository) -> bool:
@@ -150,12 +153,11 @@ def _trees(repository: Repository, names: list[str]) -> Iterator[list[tuple[str,
     data, place = repository.git.raw("cat-file", "--batch", stdin=stdin), 0
     while place < len(data):
         end = data.index(b"\n", place)
-        words = data[place:end].split()
+        object_id, kind, size = _object(data[place:end])
         place = end + 1
-        if len(words) == 3 and words[2].isdigit():  # noqa: PLR2004 - object, kind, size
-            size = int(words[2])
-            if words[1] == b"tree":
-                yield list(_entries(data[place : place + size], len(words[0]) // 2))
+        if object_id:
+            if kind == "tree":
+                yield list(_entries(data[place : place + size], len(object_id) // 2))
             place += size + 1
 
 

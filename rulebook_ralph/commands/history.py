@@ -22,7 +22,7 @@ def command(app: App, *, task: str | None, limit: int, json: bool) -> int:
     numbers = history.numbers(folder)
     for number in reversed(numbers):
         record = history.read(folder, number)
-        if task is None or record.task_id == task:
+        if task is None or task in record.tasks:
             shown.append(record)
         if len(shown) == limit:
             break
@@ -44,7 +44,7 @@ def _row(record: Iteration) -> tuple[str, ...]:
     reason = record.verdict.reason if record.verdict else ""
     return (
         str(record.iteration_number),
-        record.task_id,
+        record.names,
         record.stage,
         str(record.attempt),
         result_of(record),
@@ -64,6 +64,7 @@ def _brief(record: Iteration) -> dict[str, object]:
     return {
         "iterationNumber": record.iteration_number,
         "taskId": record.task_id,
+        "tasksAttempted": record.tasks,
         "stage": record.stage,
         "attempt": record.attempt,
         "phase": record.phase,

@@ -9,8 +9,9 @@ import msgspec
 from rulebook_ralph import control, lineage
 from rulebook_ralph.app import App
 from rulebook_ralph.control import Answer, NoAnswerError
-from rulebook_ralph.core.orders import Look, Order, Situation
+from rulebook_ralph.core.orders import Look, Order, Pause, Situation
 from rulebook_ralph.errors import RalphError
+from rulebook_ralph.loop import session_note
 from rulebook_ralph.state import lock
 from rulebook_ralph.state.holder import here, is_stopped
 from rulebook_ralph.state.lock import Holder
@@ -44,6 +45,8 @@ def order(app: App, private: Path, order: Order, *, listening: float | None = No
             raise RalphError(f"something holds the lock {private / 'lock'}, and it is not named there; find it: fuser")
         if problem := _out_of_reach(holder):
             raise RalphError(problem)
+        if holder.is_agent:
+            return Obeyed(holder, Answer(_noted(private, order)))
         answer = _asked(private, holder, order, seconds=_ANSWER)
         if answer is not None and answer.refused:
             raise RalphError(answer.text)
@@ -54,9 +57,23 @@ def order(app: App, private: Path, order: Order, *, listening: float | None = No
         time.sleep(_PAUSE)  # it has only just begun, or is about to end
 
 
+def _noted(private: Path, order: Order) -> str:
+    """Between two stops of a session none of Ralph's processes can be asked: the next one finds it."""
+    match order:
+        case Pause(undo=True):
+            session_note.give_order(private, "")
+            return "the pause is taken back; the session goes on"
+        case Pause():
+            session_note.give_order(private, "pause")
+            return "the session ends its loop at its next stop, when the task at hand is judged"
+        case _:
+            session_note.give_order(private, "cancel")
+            return "the session ends its loop at its next stop; its attempt is kept in a snapshot and not counted"
+
+
 def situation(private: Path, holder: Holder) -> Situation | None:
     """What the run does now; None where it does not tell, as to an agent's process. Takes at most a second."""
-    if _out_of_reach(holder):
+    if holder.is_agent or _out_of_reach(holder):
         return None
     try:
         answer = control.ask(

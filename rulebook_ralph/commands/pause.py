@@ -15,8 +15,9 @@ from rulebook_ralph.errors import ExitCode, RalphError
 def command(app: App, *, undo: bool) -> int:
     """Let the run that goes on end after this iteration, from another terminal; 'ralph resume' goes on.
 
-    The iteration is judged and settled as always; a run that waits for an agent's limit ends at once. The run itself
-    ends with exit code 0. This command does not wait for it; it ends with 2 where no run is going on.
+    The iteration is judged and settled as always, with --parallel all that go on; a run that waits for an agent's
+    limit ends at once. The run itself ends with exit code 0. This command does not wait for it; it ends with 2 where
+    no run is going on.
     """
     private = open_root(app)[1].private
     obeyed = order(app, private, Pause(undo=undo))

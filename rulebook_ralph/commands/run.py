@@ -15,7 +15,7 @@ from rulebook_ralph.commands.trusting import adopt, require_agreed
 from rulebook_ralph.core import events, policy, renewal
 from rulebook_ralph.core.criteria import STAGES
 from rulebook_ralph.core.redaction import cleaned
-from rulebook_ralph.core.settings import Config
+from rulebook_ralph.core.settings import MOST_WORKERS, Config
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import notification, rehearsal, summary
 from rulebook_ralph.loop.crew import Crew
@@ -44,6 +44,8 @@ class Asked:
     on_limit: str | None
     trust_commands: bool = False
     watch: bool = False
+    parallel: int | None = None
+    isolated: bool = False
 
 
 def options(*, retry_blocked: bool) -> Callable[[Callable[..., int]], Callable[..., int]]:
@@ -53,6 +55,13 @@ def options(*, retry_blocked: bool) -> Callable[[Callable[..., int]], Callable[.
         click.option("--task", "tasks", metavar="ID", multiple=True, help="Only this task; may be given again."),
         click.option("--max-iterations", type=click.IntRange(min=1), metavar="N", help="End after N iterations."),
         click.option("--max-wall-time", type=Duration(), metavar="TIME", help="End after TIME: 90s, 45m or 8h."),
+        click.option(
+            "--parallel",
+            type=click.IntRange(min=1, max=MOST_WORKERS),
+            metavar="N",
+            help="Work on up to N tasks marked [P] at once, each in a checkout of its own.",
+        ),
+        click.option("--isolated", is_flag=True, help="Let agents work in a checkout of their own, not in your tree."),
         click.option("--dry-run", is_flag=True, help="Print the plan and the first prompt; touch nothing."),
         click.option("--json", is_flag=True, help="Print one JSON object at the end; the rest goes to stderr."),
         click.option("--quiet", "-q", is_flag=True, help="Only iteration ends, warnings and the end."),
@@ -188,4 +197,10 @@ def overrides(asked: Asked) -> dict[str, object]:
     """The configuration that the command line gives."""
     limits = {"maxRunWallTime": asked.max_wall_time, "maxIterations": asked.max_iterations, "onLimit": asked.on_limit}
     roles = {role: {"executor": asked.agent} for role in STAGES}  # what is asked for here wins over every role's own
-    return {"limits": limits, "defaults": {"executor": asked.agent}, "ralph": {"agents": roles}}
+    return {
+        "limits": limits,
+        "defaults": {"executor": asked.agent},
+        "ralph": {"agents": roles},
+        "parallel": {"workers": asked.parallel},
+        "git": {"workspace": "isolated" if asked.isolated else None},
+    }

@@ -79,7 +79,7 @@ def _tell_review(console: Console, review: Review) -> None:
 def _tell(console: Console, record: Iteration) -> None:
     cost = "" if record.cost_usd is None else f", {amounts.money(record.cost_usd)}"
     verdict = record.verdict
-    console.line(f"Iteration {record.iteration_number}: {record.task_id}, {record.stage}, attempt {record.attempt}")
+    console.line(f"Iteration {record.iteration_number}: {record.names}, {record.stage}, attempt {record.attempt}")
     console.line(f"  result    {result_of(record)}")
     if verdict is not None:
         console.line(f"  verdict   {verdict.reason}" + (f" ({verdict.hook})" if verdict.hook else ""))

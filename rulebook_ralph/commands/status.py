@@ -19,7 +19,7 @@ from rulebook_ralph.state.overview import Overview, TaskOverview
 from rulebook_ralph.state.store import StateFolder
 
 if TYPE_CHECKING:
-    from rulebook_ralph.core.orders import Situation  # while a run goes on only
+    from rulebook_ralph.core.orders import Situation, Wait  # while a run goes on only
 
 _ROWS = 40
 _STATUSES = ("completed", "in_iteration", "pending", "blocked")
@@ -105,19 +105,26 @@ def _run_lines(running: Holder | None, situation: "Situation | None", *, now: da
     lines = [f"running: {running.told()}"]
     if situation is None:
         return lines
-    if (work := situation.at_work) is not None:
+    for work in situation.at_work:
         stage = "" if work.stage == "coder" else f" ({work.stage})"
         lines.append(f"at work: iteration {work.iteration_number}, {work.task_id}: {work.title}{stage}")
         lines.append(f"  attempt {work.attempt}, agent {work.agent}, for {_since(work.since, now)}")
-    if situation.waiting_until:
-        until = datetime.fromisoformat(situation.waiting_until).astimezone(now.tzinfo)
-        left = amounts.duration((until - now).total_seconds())
-        lines.append(f"waiting until {until:%H:%M:%S} ({left} more): {situation.waiting_for}")
+        if work.waiting:
+            lines.append(f"  {_waiting_line(work.waiting, now)}")
+    if situation.waiting:
+        lines.append(_waiting_line(situation.waiting, now))
     if situation.pausing:
-        lines.append("pausing: it ends after this iteration")
+        these = "these iterations" if len(situation.at_work) > 1 else "this iteration"
+        lines.append(f"pausing: it ends after {these}")
     if situation.ending:
         lines.append(f"ending now: {situation.ending}")
     return lines
+
+
+def _waiting_line(waiting: "Wait", now: datetime) -> str:
+    until = datetime.fromisoformat(waiting.until).astimezone(now.tzinfo)
+    left = amounts.duration((until - now).total_seconds())
+    return f"waiting until {until:%H:%M:%S} ({left} more): {waiting.reason}"
 
 
 def _watch_lines(private: Path, watching: Holder | None) -> list[str]:
@@ -125,7 +132,7 @@ def _watch_lines(private: Path, watching: Holder | None) -> list[str]:
     if watching is None:
         return []
     situation = _situation(private, watching)
-    return [f"watching: {watching.told()}", *([situation.waiting_for] if situation and situation.waiting_for else [])]
+    return [f"watching: {watching.told()}", *([situation.waiting.reason] if situation and situation.waiting else [])]
 
 
 def _since(moment: str, now: datetime) -> str:
@@ -156,7 +163,7 @@ def _tell(console: Console, prd: Overview, *, everything: bool, running: list[st
 def _most_telling(places: dict[str, list[int]]) -> list[int]:
     """Of many tasks: those at work, blocked ones, the next pending and the last completed, in file order."""
     return sorted(
-        places["in_iteration"][:5] + places["blocked"][:15] + places["pending"][:10] + places["completed"][-10:]
+        places["in_iteration"][:_ROWS] + places["blocked"][:15] + places["pending"][:10] + places["completed"][-10:]
     )
 
 
@@ -172,7 +179,7 @@ def _row(task: TaskOverview) -> tuple[str, ...]:
 
 
 def _running_as_json(running: Holder | None, situation: "Situation | None") -> dict[str, object] | None:
-    """The run, and with `answers` what it says of itself: `iteration`, `waiting` and `ending` are null without one."""
+    """The run, and with `answers` what it says of itself: `waiting` and `ending` are null without one."""
     if running is None:
         return None
     told: dict[str, object] = {
@@ -182,9 +189,8 @@ def _running_as_json(running: Holder | None, situation: "Situation | None") -> d
         "answers": situation is not None,
     }
     if situation is not None:
-        waiting = {"until": situation.waiting_until, "reason": situation.waiting_for}
-        told["iteration"] = msgspec.to_builtins(situation.at_work)
-        told["waiting"] = waiting if situation.waiting_until else None
+        told["iterations"] = msgspec.to_builtins(situation.at_work)
+        told["waiting"] = msgspec.to_builtins(situation.waiting)
         told["pausing"] = situation.pausing
         told["ending"] = situation.ending or None
     return told

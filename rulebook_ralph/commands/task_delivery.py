@@ -99,11 +99,11 @@ def _write(app: App, folder: StateFolder, edit: Sent) -> str:
 def _require_settled(folder: StateFolder, edit: Sent) -> None:
     """What the agent of a run that died may have written is put back at the next start; an edit would be too."""
     for record in history.unsettled(folder):
-        moves = isinstance(edit, Unblock | Reopen | Done | Remove) and edit.task_id == record.task_id
+        moves = isinstance(edit, Unblock | Reopen | Done | Remove) and edit.task_id in record.tasks
         moves = moves or isinstance(edit, Take)
         if record.phase == "executing" or moves:
             raise RalphError(
-                f"the last run ended in the middle of iteration {record.iteration_number} ({record.task_id}); "
+                f"the last run ended in the middle of iteration {record.iteration_number} ({record.names}); "
                 "run 'ralph resume' first, this command works while it runs"
             )
 

@@ -8,9 +8,9 @@ import click
 
 from rulebook_ralph.commands.task_delivery import place_of
 from rulebook_ralph.core.criteria import STAGES
-from rulebook_ralph.core.edits import Place
 from rulebook_ralph.core.model import Json, Stage
 from rulebook_ralph.core.problem import Fault
+from rulebook_ralph.core.rewording import Place
 from rulebook_ralph.errors import RalphError
 
 _METHODS = ("string_match", "external", "semantic", "multi_stage")

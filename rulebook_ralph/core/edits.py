@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -14,16 +14,13 @@ from rulebook_ralph.core.model import Json, Prd, Status, Task, Value
 from rulebook_ralph.core.plan import AddAll, extended
 from rulebook_ralph.core.prd_rules import problems_of
 from rulebook_ralph.core.problem import Fault, dotted, escaped
-from rulebook_ralph.core.struct_reading import camel
+from rulebook_ralph.core.rewording import Place, reworded
 from rulebook_ralph.core.taking import Put, Take
 from rulebook_ralph.core.task_words import nearest, with_words, words_of
 from rulebook_ralph.errors import RalphError
 
 if TYPE_CHECKING:
     from rulebook_ralph.core.lifecycle import Trigger
-
-Place = tuple[str, ...]
-"""Keys from the top of a task to one value of it."""
 
 
 class Add(Value, frozen=True, kw_only=True, tag_field="edit", tag="add"):
@@ -157,12 +154,8 @@ def _changed(prd: Prd, edit: Change, at_work: Collection[str]) -> tuple[Prd, str
     words = dict(before)
     if not any(completion_faults(task.completion, ())):
         words["completion"] = canonical(task.completion)
-    for place in edit.clear:
-        words = _without(words, place)
-    merge = _one_form(edit.merge)
-    words = _merged(_without_old_configuration(words, merge), merge)
     faults: list[Fault] = []
-    changed = _noted(with_words(task, words, faults), edit.note)
+    changed = _noted(with_words(task, reworded(words, edit.clear, edit.merge), faults), edit.note)
     after = words_of(changed)
     names = [key for key in {**before, **after} if before.get(key) != after.get(key)]
     if task.id in at_work:
@@ -173,50 +166,6 @@ def _changed(prd: Prd, edit: Change, at_work: Collection[str]) -> tuple[Prd, str
     whole = _checked(prd, prd.replacing(changed), index, faults)
     later = "; the attempt now running is judged by what it started with" if task.id in at_work else ""
     return whole, f"{task.id}: changed {some(names, 8)}{later}"
-
-
-def _one_form(merge: Json) -> Json:
-    """The same with criteria in camelCase."""
-    if not isinstance(stages := merge.get("completion"), dict):
-        return merge
-    return {**merge, "completion": {stage: _camelled(each, "verificationConfig") for stage, each in stages.items()}}
-
-
-def _without_old_configuration(words: Json, merge: Json) -> Json:
-    """The words without the configuration of every stage that gets another method: it would not fit."""
-    held, given = words.get("completion"), merge.get("completion")
-    if not isinstance(held, dict) or not isinstance(given, dict):
-        return words
-    for stage, criteria in given.items():
-        old = held.get(stage)
-        if isinstance(old, dict) and isinstance(criteria, dict):
-            method = old.get("verificationMethod", "string_match")
-            if criteria.get("verificationMethod", method) != method:
-                words = _without(words, ("completion", stage, "verificationConfig"))
-    return words
-
-
-def _camelled(value: Any, inside: str = "") -> Any:
-    if not isinstance(value, dict):
-        return value
-    return {camel(key): _camelled(item) if camel(key) == inside else item for key, item in value.items()}
-
-
-def _merged(below: Json, above: Json) -> Json:
-    whole = dict(below)
-    for key, value in above.items():
-        held = whole.get(key)
-        whole[key] = _merged(held, value) if isinstance(held, dict) and isinstance(value, dict) else value
-    return whole
-
-
-def _without(words: Json, place: Place) -> Json:
-    if not place or place[0] not in words:
-        return words
-    key, *rest = place
-    if rest and isinstance(words[key], dict):
-        return {**words, key: _without(words[key], tuple(rest))}
-    return {name: value for name, value in words.items() if name != key}
 
 
 def _noted(task: Task, note: str) -> Task:

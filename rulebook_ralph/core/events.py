@@ -29,6 +29,7 @@ class RunPlanned:
     max_iterations: int
     max_wall_time: float | None
     max_cost_usd: float | None
+    workers: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,17 @@ class Waiting:
     begins: bool = False
 
 
+OfOneIteration = Notice | AgentActivity | GateStarted | GateEnded | ReviewStarted | ReviewEnded | Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class WithinIteration:
+    """What an agent, gate or reviewer does, where several iterations go on at once: which of them it belongs to."""
+
+    iteration_number: int
+    event: OfOneIteration
+
+
 @dataclass(frozen=True, slots=True)
 class TaskLine:
     """One row of the table at the end of a run."""
@@ -152,6 +164,7 @@ Event = (
     | ReviewStarted
     | ReviewEnded
     | Waiting
+    | WithinIteration
     | IterationSettled
     | RunEnded
 )

@@ -183,7 +183,9 @@ StopReason = Literal[
 
 
 class Verdict(Value, frozen=True, kw_only=True):
-    """What the pipeline decided and which hook did. `counts`: whether the attempt counts against the task's limit."""
+    """What the pipeline decided and which hook did. `counts`: whether the attempt counts against the task's limit;
+    `starts_anew`: that its work cannot be gone on from.
+    """
 
     action: Action
     hook: str = ""
@@ -191,9 +193,12 @@ class Verdict(Value, frozen=True, kw_only=True):
     feedback: str = ""
     stop_reason: StopReason | None = None
     counts: bool = True
+    starts_anew: bool = False
 
 
 SKIP = Verdict(action="skip")
+MERGE = "merge"
+"""The hook that is named where work held by itself, but not on top of what landed meanwhile."""
 
 CompletionStatus = Literal["completed", "failed", "blocked", "interrupted", "limited", "cancelled"]
 Phase = Literal["executing", "judged", "settled"]
@@ -250,6 +255,8 @@ class Iteration(Value, frozen=True, kw_only=True):
     failure: str = ""
     repeats: int = 0
     restarted: bool = False
+    isolated: bool = False
+    rolled_back: bool = False
     best_attempt: int | None = None
     files_changed: tuple[str, ...] = ()
     parsed: ParsedIteration | None = None
@@ -272,6 +279,16 @@ class Iteration(Value, frozen=True, kw_only=True):
     output: str = ""
     extra: Json = msgspec.field(default_factory=dict, name="$extra")
     """Keys Ralph does not know, kept as they were; never written under this name."""
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The ids of all tasks that were worked on: `task_id` and those that were handed out with it."""
+        return self.tasks_attempted or (self.task_id,)
+
+    @property
+    def names(self) -> str:
+        """The same for people."""
+        return ", ".join(self.tasks)
 
     @property
     def spent_usd(self) -> float:

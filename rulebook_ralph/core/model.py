@@ -79,6 +79,12 @@ class CompletionSummary(Value, frozen=True, kw_only=True):
         )
 
 
+PARALLEL = "P"
+"""The marker of a task that may be worked on beside others."""
+VERIFY = "VERIFY"
+"""The marker of a task that looks at what was done before: nothing else is worked on meanwhile."""
+
+
 class Task(Value, frozen=True, kw_only=True):
     """One task. The first block is a person's, the second the loop's; `status` is both's (DESIGN.md, On disk)."""
 

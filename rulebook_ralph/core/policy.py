@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rulebook_ralph.core.enumeration import counted
-from rulebook_ralph.core.evidence import CompletionStatus, StopReason, Verdict
+from rulebook_ralph.core.evidence import MERGE, CompletionStatus, StopReason, Verdict
 from rulebook_ralph.core.lifecycle import Trigger
 from rulebook_ralph.core.model import Stage
 from rulebook_ralph.core.settings import Limits
@@ -29,9 +29,13 @@ class Stop:
     reason: str
 
 
+_DIGITS = 6
+"""What is less than a millionth of a dollar is no cost, but comes of adding."""
+
+
 def limit_reached(limits: Limits, tally: RunTally, *, max_iterations: int) -> Stop | None:
     """The limit that ends the run now, looked at after an iteration is settled, or None."""
-    if limits.max_cost_usd is not None and tally.cost_usd >= limits.max_cost_usd:
+    if limits.max_cost_usd is not None and round(tally.cost_usd, _DIGITS) >= limits.max_cost_usd:
         return Stop("max-cost", f"the cost limit of ${limits.max_cost_usd:.2f} is reached (${tally.cost_usd:.2f})")
     if limits.max_run_wall_time is not None and tally.elapsed >= limits.max_run_wall_time:
         return Stop("max-wall-time", f"the run's time limit of {limits.max_run_wall_time:.0f} s is reached")
@@ -111,6 +115,8 @@ def settle(verdict: Verdict, standing: Standing, *, feedback: str, rollback: Lit
         return _verified(standing)
     if verdict.action == "stop":
         return _stopped(verdict, feedback, standing)
+    if verdict.hook == MERGE:
+        return _not_merged(verdict, standing, feedback)
     return (
         _used_up(verdict, standing, feedback)
         or _stuck(verdict, standing, feedback)
@@ -123,6 +129,22 @@ def settle(verdict: Verdict, standing: Standing, *, feedback: str, rollback: Lit
             counts=verdict.counts,
             restarted=standing.restarted,
         )
+    )
+
+
+def _not_merged(verdict: Verdict, standing: Standing, feedback: str) -> Settlement:
+    """Nobody's failure: the task is tried again, from the first stage on the branch as it is now where the work could
+    not be brought there, else on the merged tree.
+    """
+    first = standing.stages[0] if verdict.starts_anew and standing.is_later else None
+    return Settlement(
+        "send_back" if first else "retry",
+        "failed",
+        feedback,
+        rollback=verdict.starts_anew,
+        counts=False,
+        next_stage=first,
+        restarted=standing.restarted,
     )
 
 

@@ -8,10 +8,11 @@ from rulebook_ralph.core.model import Task
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What an iteration file says: whose iteration it was, and whether it is settled."""
+    """What an iteration file says: whose iteration it was, with the `others` of a group, and whether it is settled."""
 
     task_id: str
     settled: bool
+    others: Collection[str] = ()
 
 
 def superfluous(
@@ -37,5 +38,5 @@ def superfluous(
     )
 
 
-def _is_over(past: Past | None, open_ids: Collection[str]) -> bool:
-    return past is not None and past.settled and past.task_id not in open_ids
+def _is_over(past: Past | None, open_ids: set[str]) -> bool:
+    return past is not None and past.settled and open_ids.isdisjoint((past.task_id, *past.others))

@@ -4,6 +4,8 @@ import dataclasses
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from operator import is_
 from typing import Any, TypeVar, cast
 from urllib.parse import quote, quote_plus
 
@@ -94,29 +96,42 @@ class Redactor:
 
 
 def cleaned(value: _V, clean: Callable[[str], str]) -> _V:
-    """A value (text, list, mapping, dataclass or struct, however nested) with every text in it cleaned."""
+    """A value (text, list, mapping, dataclass or struct, however nested) with every text in it cleaned.
+
+    Whatever holds nothing to clean is given back as it is.
+    """
     return cast("_V", _cleaned(value, clean))
 
 
 def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return clean(value)
+        text = clean(value)
+        return value if text == value else text
     if isinstance(value, dict):
-        return {_cleaned(key, clean): _cleaned(item, clean) for key, item in value.items()}
+        keys, items = ([_cleaned(each, clean) for each in part] for part in (value.keys(), value.values()))
+        same = all(map(is_, keys, value.keys())) and all(map(is_, items, value.values()))
+        return value if same else dict(zip(keys, items, strict=True))
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return type(value)(_cleaned(item, clean) for item in value)
-    if isinstance(value, msgspec.Struct):
-        fields = {name: getattr(value, name) for name in value.__struct_fields__}
-        return msgspec.structs.replace(value, **_changed(fields, clean))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
-        return dataclasses.replace(value, **_changed(fields, clean))
-    return value
+        items = [_cleaned(item, clean) for item in value]
+        return value if all(map(is_, items, value)) else type(value)(items)
+    changed = {}
+    for name in _fields(value.__class__):
+        before = getattr(value, name)
+        if (after := _cleaned(before, clean)) is not before:
+            changed[name] = after
+    if not changed:
+        return value
+    replace = msgspec.structs.replace if isinstance(value, msgspec.Struct) else dataclasses.replace
+    return replace(value, **changed)
 
 
-def _changed(fields: Mapping[str, Any], clean: Callable[[str], str]) -> dict[str, Any]:
-    pairs = ((name, value, _cleaned(value, clean)) for name, value in fields.items())
-    return {name: after for name, before, after in pairs if after is not before and after != before}
+@cache
+def _fields(kind: type) -> tuple[str, ...]:
+    if issubclass(kind, msgspec.Struct):
+        return kind.__struct_fields__
+    if dataclasses.is_dataclass(kind):
+        return tuple(field.name for field in dataclasses.fields(kind) if field.init)
+    return ()
 
 
 def _secrets(environment: Mapping[str, str]) -> Iterator[str]:

@@ -124,8 +124,11 @@ def attempts_left(config: Config, task: Task) -> int:
 
 
 def over_budget(limits: Limits, task: Task, judged: Iteration) -> str:
-    """Which budget of its own a task has used up with an iteration that is not yet among its sums; empty for none."""
-    cost, tokens = task.cost_usd + judged.spent_usd, task.tokens + judged.spent_tokens
+    """Which budget of its own a task has used up with its part of an iteration that is not yet among its sums; empty
+    for none.
+    """
+    parts = len(judged.tasks)
+    cost, tokens = task.cost_usd + judged.spent_usd / parts, task.tokens + judged.spent_tokens // parts
     if limits.max_task_cost_usd is not None and cost >= limits.max_task_cost_usd:
         return f"its budget of ${limits.max_task_cost_usd:.2f} is used up (limits.maxTaskCostUsd; ${cost:.2f})"
     if limits.max_task_tokens is not None and tokens >= limits.max_task_tokens:
@@ -139,8 +142,10 @@ def has_spent_all(limits: Limits, task: Task) -> bool:
     return money or (limits.max_task_tokens is not None and task.tokens >= limits.max_task_tokens)
 
 
-def money_left(limits: Limits, task: Task, *, spent: float) -> float | None:
-    """What an agent may cost at most, in dollars, when the run has spent so much; None where nothing limits it."""
-    of_run = None if limits.max_cost_usd is None else limits.max_cost_usd - spent
+def money_left(limits: Limits, task: Task, *, spent: float, share: float = 1.0) -> float | None:
+    """What an agent may cost at most, in dollars, when the run has spent so much and the agent may take so large a part
+    of what is left; None where nothing limits it.
+    """
+    of_run = None if limits.max_cost_usd is None else (limits.max_cost_usd - spent) * share
     of_task = None if limits.max_task_cost_usd is None else limits.max_task_cost_usd - task.cost_usd
     return min((left for left in (of_run, of_task) if left is not None), default=None)

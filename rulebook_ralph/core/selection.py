@@ -2,13 +2,33 @@
 
 import heapq
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from rulebook_ralph.core.model import Prd, Task
+from rulebook_ralph.core.model import PARALLEL, VERIFY, Prd, Task
 
 
-def next_task(prd: Prd, *, only: Collection[str] = (), reopen: Collection[str] = ()) -> Task | None:
-    """The task to work on, or None.
+def next_beside(
+    prd: Prd, beside: Sequence[Task], *, only: Collection[str] = (), reopen: Collection[str] = (), all_may: bool = False
+) -> Task | None:
+    """The task to begin while those `beside` go on, or None: the next one, if all of them may be worked on at once.
+
+    Those may that are marked [P], or any with `all_may`, but never one marked [VERIFY], which looks at what was done.
+    """
+    task = next_task(prd, only=only, reopen=reopen, busy={each.id for each in beside})
+    if task is None or not beside:
+        return task
+    return task if all(may_join(each, all_may=all_may) for each in (task, *beside)) else None
+
+
+def may_join(task: Task, *, all_may: bool) -> bool:
+    """Whether a task may be worked on beside others."""
+    return VERIFY not in task.markers and (all_may or PARALLEL in task.markers)
+
+
+def next_task(
+    prd: Prd, *, only: Collection[str] = (), reopen: Collection[str] = (), busy: Collection[str] = ()
+) -> Task | None:
+    """The task to work on, or None. Those that are `busy` are out of the question.
 
     A task already in iteration goes on first: its work may stand in the tree. Then the pending one with the highest
     priority (1 is highest) whose dependencies are all completed; ties by order in the file. `only` restricts to those
@@ -18,7 +38,7 @@ def next_task(prd: Prd, *, only: Collection[str] = (), reopen: Collection[str] =
     best: Task | None = None
     best_rank = (0, 0)
     for task in prd.tasks:
-        rank = _rank(task, only=only, reopen=reopen)
+        rank = _rank(task, only=only, reopen=reopen) if task.id not in busy else None
         if rank is None or (best is not None and rank >= best_rank):
             continue
         if all(needed in completed for needed in task.dependencies):

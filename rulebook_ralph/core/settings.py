@@ -268,6 +268,17 @@ class Price(Settings, frozen=True, kw_only=True):
 class Git(Settings, frozen=True, kw_only=True):
     rollback: Literal["keep", "reset"] = "keep"
     state_commit: Literal["separate", "none"] = "separate"
+    workspace: Literal["in-place", "isolated"] = "in-place"
+
+
+MOST_WORKERS = 64
+
+
+class Parallel(Settings, frozen=True, kw_only=True):
+    """How many tasks are worked on at once: those marked [P], or with `all` any but those marked [VERIFY]."""
+
+    workers: Annotated[int, msgspec.Meta(ge=1, le=MOST_WORKERS)] = 1
+    all: bool = False
 
 
 class Notify(Settings, frozen=True, kw_only=True):
@@ -309,7 +320,13 @@ class Config(Settings, frozen=True, kw_only=True):
     limits: Limits = Limits()
     prices: dict[str, Price] = {}
     git: Git = Git()
+    parallel: Parallel = Parallel()
     notify: Notify = Notify()
+
+    @property
+    def is_isolated(self) -> bool:
+        """Whether agents work in checkouts of their own, not in the user's tree."""
+        return self.git.workspace == "isolated" or self.parallel.workers > 1
 
 
 class InsistentConfig(Config, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from rulebook_ralph.core.evidence import Iteration
+from rulebook_ralph.core.group import parts_of
 from rulebook_ralph.core.lifecycle import advance
 from rulebook_ralph.core.model import CompletionSummary, Prd, Stage, Task, Totals
 from rulebook_ralph.core.policy import Settlement
@@ -22,30 +23,43 @@ def opened(task: Task, *, stage: Stage, number: int, at: str) -> Task:
 
 
 def settled(prd: Prd, iteration: Iteration, settlement: Settlement, *, at: str) -> Prd:
-    """The PRD after an iteration; the same PRD where this iteration was settled before (redo) or its task is gone."""
+    """The PRD after an iteration; the same PRD where this iteration was settled before (redo) or its tasks are gone.
+
+    What it took counts once in the totals and in equal parts at each of its tasks.
+    """
     number = iteration.iteration_number
-    task = next((task for task in prd.tasks if task.id == iteration.task_id), None)
-    if task is None or (task.settled_iteration or 0) >= number:
+    tasks = [task for task in prd.tasks if task.id in iteration.tasks and (task.settled_iteration or 0) < number]
+    if not tasks:
         return prd
+    tokens = parts_of(iteration.spent_tokens, len(tasks))
+    after = prd
+    for task, its_tokens in zip(tasks, tokens, strict=True):
+        its_usd = iteration.spent_usd / len(tasks)
+        after = after.replacing(_settled(task, iteration, settlement, cost_usd=its_usd, tokens=its_tokens, at=at))
+    return replace(after, updated_at=at, totals=_added(prd.totals, iteration, settlement))
+
+
+def _settled(
+    task: Task, iteration: Iteration, settlement: Settlement, *, cost_usd: float, tokens: int, at: str
+) -> Task:
     attempts = dict(task.attempts)
     if settlement.counts:
         attempts[iteration.stage] = iteration.attempt
     completes = settlement.trigger == "complete"
-    changed = replace(
+    return replace(
         task,
         status=advance("in_iteration", settlement.trigger),
         stage=settlement.next_stage or iteration.stage,
         attempts=attempts,
-        settled_iteration=number,
+        settled_iteration=iteration.iteration_number,
         completed_at=at if completes else None,
         blocked_reason=settlement.blocked_reason,
         retry_after=settlement.retry_after,
         summary=_summary(task, iteration, settlement),
         completion_summary=_facts(iteration) if completes else task.completion_summary,
-        cost_usd=round(task.cost_usd + iteration.spent_usd, 6),
-        tokens=task.tokens + iteration.spent_tokens,
+        cost_usd=round(task.cost_usd + cost_usd, 6),
+        tokens=task.tokens + tokens,
     )
-    return replace(prd.replacing(changed), updated_at=at, totals=_added(prd.totals, iteration, settlement))
 
 
 def _summary(task: Task, iteration: Iteration, settlement: Settlement) -> str:

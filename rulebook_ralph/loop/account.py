@@ -53,7 +53,9 @@ class Account:
 
     @property
     def duration_ms(self) -> int:
-        return sum(each.duration_ms for each in self.tasks)
+        """Of all iterations; one at several tasks counts once."""
+        records = (record for each in self.tasks for record in each.records)
+        return sum({record.iteration_number: record.duration_ms for record in records}.values())
 
     def of(self, status: str) -> tuple[TaskAccount, ...]:
         """The tasks of that status, in the order of the list."""
@@ -72,7 +74,8 @@ def read(folder: StateFolder) -> Account:
             unreadable.append(str(error))
     by_task: dict[str, list[Iteration]] = {}
     for record in records:
-        by_task.setdefault(record.task_id, []).append(record)
+        for name in record.tasks:
+            by_task.setdefault(name, []).append(record)
     gated = next((record for record in reversed(records) if _gates(record)), None)
     return Account(
         prd=prd,

@@ -2,33 +2,43 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from rulebook_ralph.agents.agent import AgentLimits
 from rulebook_ralph.core import requirements
-from rulebook_ralph.core.criteria import Criteria, External, MultiStage, Verification
+from rulebook_ralph.core.criteria import External, MultiStage, Verification
 from rulebook_ralph.core.criteria_reading import part_verification
 from rulebook_ralph.core.model import Prd, Stage, Task
 from rulebook_ralph.core.settings import Config, VerificationStep
 from rulebook_ralph.loop import brief, leftovers, reviewing
+from rulebook_ralph.loop.checkout_environment import environment_in
 from rulebook_ralph.loop.codebase import Codebase
 from rulebook_ralph.loop.crew import Crew, Member
 from rulebook_ralph.loop.gatekeeper import Base, Gatekeeper
-from rulebook_ralph.loop.iteration import Assignment
+from rulebook_ralph.loop.iteration import Assignment, Further
 from rulebook_ralph.loop.landing import Kept
 from rulebook_ralph.loop.options import RunOptions
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.loop.template_files import TemplateFiles
 from rulebook_ralph.workspace.snapshot import Change, Opening
 
+_BESIDE = (
+    "Other agents work on other tasks at this moment, each in a checkout of its own, and all of it is merged: change "
+    "what this task needs and nothing else."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One pass over a task: which stage and attempt it is, and who works on it. `task` is already in iteration."""
+    """One pass over a task: which stage and attempt it is, and who works on it. `task` is already in iteration, and so
+    are the `others` that are handed out with it.
+    """
 
     number: int
     task: Task
     stage: Stage
     member: Member
+    others: tuple[Task, ...] = ()
 
     @property
     def attempt(self) -> int:
@@ -59,6 +69,8 @@ class Assigner:
     options: RunOptions
     codebase: Codebase
     templates: TemplateFiles
+    user_tree: Path | None = None
+    """Where the user's tree is, if the work is done elsewhere."""
 
     def stage(self, task: Task, kept: Kept | None) -> Stage:
         """The stage to work on: while the task's work stands in the tree the one it had come to, else the first."""
@@ -81,6 +93,7 @@ class Assigner:
             brief.Situation(
                 prd=now.prd,
                 task=task,
+                others=[(each, requirements.criteria_for(config, each, this.stage)) for each in this.others],
                 stage=this.stage,
                 criteria=requirements.criteria_for(config, task, this.stage),
                 stop_criteria=requirements.stop_criteria_for(config, task),
@@ -88,7 +101,7 @@ class Assigner:
                 changed=tuple(change.path for change in now.changed),
                 progress=now.progress,
                 commits=now.commits,
-                rules=requirements.rules_for(config, task),
+                rules=(*requirements.rules_for(config, task), *([_BESIDE] if config.parallel.workers > 1 else ())),
                 steps=self.gatekeeper.steps,
                 feedback=now.feedback,
                 iteration=now.iteration,
@@ -104,19 +117,41 @@ class Assigner:
     def _is_last(self, task: Task, stage: Stage) -> bool:
         return requirements.stages_of(self.project.config, task)[-1] == stage
 
-    def _earlier(self, task: Task, stage: Stage) -> tuple[tuple[Stage, Criteria], ...]:
-        """Of the last stage: the criteria of those before it that are more than a promise. They hold for what lands."""
+    def are_alike(self, one: Task, other: Task) -> bool:
+        """Whether two tasks can be judged as one: by the same rules, with the same promise, in one stage. Of several
+        stages each would have to be handed out to all of them alone, with what it found kept apart.
+        """
+        return self._terms(one) == self._terms(other) and len(requirements.stages_of(self.project.config, one)) == 1
+
+    def _terms(self, task: Task) -> tuple[object, ...]:
+        config = self.project.config
+        stage = requirements.stages_of(config, task)[0]
+        promise = requirements.criteria_for(config, task, stage).promise
+        return task.overrides, stage, promise, self.max_attempts(task, stage)
+
+    def _further(self, task: Task, stage: Stage, others: Sequence[Task]) -> tuple[Further, ...]:
+        """Of the last stage: the criteria of those before it that are more than a promise; and those of the other
+        tasks. They hold for what lands.
+        """
         config = self.project.config
         *before, last = requirements.stages_of(config, task)
-        found = ((each, requirements.criteria_for(config, task, each)) for each in before)
-        return tuple(
-            (each, criteria) for each, criteria in found if stage == last and criteria.method != "string_match"
-        )
+        found = (Further(each, task, each, requirements.criteria_for(config, task, each)) for each in before)
+        earlier = (each for each in found if stage == last and each.criteria.method != "string_match")
+        of_others = ((each, requirements.criteria_for(config, each, stage)) for each in others)
+        return (*earlier, *(Further(_name(each, stage), each, stage, criteria) for each, criteria in of_others))
 
-    def judging(self, task: Task, stage: Stage) -> tuple[VerificationStep, ...]:
+    def _here(self, environment: Mapping[str, str]) -> Mapping[str, str]:
+        """An agent's environment; in a checkout nothing of it leads back into the user's tree."""
+        if self.user_tree is None:
+            return environment
+        given = self.project.config.workspace.link
+        return environment_in(self.project.root, environment, instead_of=self.user_tree, given=given)
+
+    def judging(self, this: Pass) -> tuple[VerificationStep, ...]:
         """The commands beside the gates that judge the work, in the form of gates: of criteria and of user hooks."""
-        config = self.project.config
-        criteria = [requirements.criteria_for(config, task, stage), *(each for _, each in self._earlier(task, stage))]
+        config, task, stage = self.project.config, this.task, this.stage
+        further = (each.criteria for each in self._further(task, stage, this.others))
+        criteria = (requirements.criteria_for(config, task, stage), *further)
         of_criteria = (step for each in criteria for step in _commands(each.verification, stage))
         return (*of_criteria, *_hook_commands(config))
 
@@ -144,13 +179,14 @@ class Assigner:
             attempt=this.attempt,
             last_stage=self._is_last(task, stage),
             implements=requirements.implements(config, task),
+            name=_name(task, stage) if this.others else stage,
             criteria=criteria,
-            earlier=self._earlier(task, stage),
+            further=self._further(task, stage, this.others),
             stop_criteria=requirements.stop_criteria_for(config, task),
             prompt=prompt,
             opening=opening,
             steps=self.gatekeeper.steps,
-            judging=self.judging(task, stage),
+            judging=self.judging(this),
             excused=base.red,
             tests_on_base=base.tests,
             failing_on_base=base.failing,
@@ -159,10 +195,16 @@ class Assigner:
             trust_agent=self.options.trust_agent,
             run_limited=run_limited,
             limits=AgentLimits(wall_time=wall_time, idle_time=config.limits.idle_timeout, cost_usd=money_left),
-            environment={**this.member.environment, **_marks(this, criteria.promise)},
+            environment={**self._here(this.member.environment), **_marks(this, criteria.promise)},
             output_file=leftovers.output_file(self.project, this.number),
             seconds=seconds,
+            others=this.others,
         )
+
+
+def _name(task: Task, stage: Stage) -> str:
+    """How the checks of one task among several are known."""
+    return f"{task.id}/{stage}"
 
 
 def _commands(verification: Verification, name: str) -> Iterator[VerificationStep]:

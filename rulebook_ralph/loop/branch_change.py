@@ -44,7 +44,7 @@ def branch_change(repository: Repository, base: str = "", *, allow: Sequence[str
         commit_messages=_messages(repository, since),
         may_hold_secrets=Globs(allow).match,
     )
-    return BranchChange(since, change, uncommitted=bool(read_diff(repository, opening.tree, tree)))
+    return BranchChange(since, change, uncommitted=tree != opening.tree)  # both with the state folder as HEAD has it
 
 
 def _since(repository: Repository, base: str) -> str:

@@ -18,7 +18,7 @@ from rulebook_ralph.core.problem import Problem
 from rulebook_ralph.core.settings import StopCriteria, VerificationStep
 from rulebook_ralph.core.struct_reading import camel
 from rulebook_ralph.core.token_estimate import BYTES_PER_TOKEN, tokens
-from rulebook_ralph.loop import completion_summary, expectations
+from rulebook_ralph.loop import completion_summary, expectations, group_brief
 from rulebook_ralph.loop.template_sandbox import BrokenTemplateError, rendered
 from rulebook_ralph.loop.templates import SUFFIX, VARIABLES, Templates
 from rulebook_ralph.loop.token_budget import Rest, cut, few
@@ -35,6 +35,9 @@ _RULES_SHARE = 0.08
 _CODEBASE_SHARE = 0.02
 _DEPENDENCIES_SHARE = 0.05
 _MOST_DEPENDENCIES = 20
+_DESCRIPTION_SHARE = 0.15
+_GROUP_SHARE = 0.45
+"""Of all that is said of several tasks: description, criteria, files and checks stand together there."""
 _SLACK = 100
 """Tokens for headings, numbers and the task's id."""
 
@@ -83,6 +86,8 @@ class Situation:
     """What reviewers look for; empty where nobody reviews the work."""
     codebase: Sequence[str] = ()
     """Facts of the code base, one line each; those of the last base, so that they change seldom."""
+    others: Sequence[tuple[Task, Criteria]] = ()
+    """The tasks that are handed out with it, each with its criteria for the stage."""
 
 
 def render(situation: Situation, templates: Templates = BUILT_IN_ALONE) -> Brief:
@@ -102,8 +107,12 @@ def render(situation: Situation, templates: Templates = BUILT_IN_ALONE) -> Brief
 
 def variables(situation: Situation, budget: int) -> dict[str, object]:
     """What a template is given (VARIABLES), in `budget` tokens, the task itself aside."""
-    now, task = situation, situation.task
-    rules = few(now.rules, int(budget * _RULES_SHARE))
+    now, task, share = situation, situation.task, _DESCRIPTION_SHARE
+    success, checks = now.criteria.description, expectations.told(now.criteria, task)
+    if now.others:
+        success, checks, share = "", [], _GROUP_SHARE
+        task = group_brief.shown_as_one([(task, now.criteria), *now.others], int(budget * share))
+    rules = few([*([group_brief.RULE] if now.others else []), *now.rules], int(budget * _RULES_SHARE))
     codebase = few(now.codebase, int(budget * _CODEBASE_SHARE))
     prd = task_list(now.prd, limit=int(budget * _PRD_SHARE))
     recent = recent_progress(now.progress, limit=int(budget * _PROGRESS_SHARE))
@@ -119,11 +128,11 @@ def variables(situation: Situation, budget: int) -> dict[str, object]:
         "stage": now.stage,
         "title": rest.text(" ".join(task.title.split()), 0.03),
         "steps": rest.items([*map(expectations.gate, now.steps), *expectations.required(now.stop_criteria)], 0.05),
-        "success": rest.text(now.criteria.description, 0.04),
-        "checks": rest.items([*expectations.told(now.criteria, task), *expectations.reviewed(now.looked_for)], 0.05),
+        "success": rest.text(success, 0.04),
+        "checks": rest.items([*checks, *expectations.reviewed(now.looked_for)], 0.05),
         "feedback": rest.text(now.feedback, 0.08),
         "criteria": rest.text("\n".join(f"- {criterion}" for criterion in task.acceptance_criteria), 0.15),
-        "description": rest.text(task.description, 0.15),
+        "description": rest.text(task.description, share),
         "outcome": rest.text(task.outcome, 0.03),
         "notes": rest.text(task.notes, 0.03),
         "statuses": rest.text(status_table(now.prd), 0.06),

@@ -43,20 +43,19 @@ class Candidate:
         self._tools = tools
         self._put_back = put_back
         self._gates: Gates | None = None
-        self._ticked: Ticked | None = None
+        self._ticked: list[Ticked] = []
 
     @property
     def standing(self) -> str:
-        """The tree that stands in the work tree: the one that is judged, with the task's box ticked once it is made a
+        """The tree that stands in the work tree: the one that is judged, with each task's box ticked once it is made a
         commit (loop/ticking.py).
         """
-        return self._ticked.tree if self._ticked else self.tree
+        return self._ticked[-1].tree if self._ticked else self.tree
 
     def untick(self) -> None:
-        """Take the tick back, where no task is completed after all."""
-        if self._ticked:
-            self._ticked.take_back()
-            self._ticked = None
+        """Take the ticks back, the last one first, where no task is completed after all."""
+        while self._ticked:
+            self._ticked.pop().take_back()
 
     def gates(self) -> Gates:
         """The gates' results on the tree, run at most once."""
@@ -66,13 +65,15 @@ class Candidate:
 
     def commit(self) -> str | None:
         """Make the commit object after the repository's own hooks; returns why that is refused, or None."""
-        message = commit_message(self._assignment.task, self._assignment, self.words())
+        message = commit_message(self._assignment, self.words())
         if (refused := self._pass_hooks(message)) is not None:
             return refused
         changes = self._tools.workspace.changes(self._assignment.opening.tree, self.tree)
         if self._assignment.implements and not changes:
             return "the gates or hooks took the change away again: nothing differs from the base commit"
-        self._ticked = tick(self._tools.workspace, self.tree, self._assignment.task, self._tell)
+        for task in self._assignment.tasks:
+            ticked = tick(self._tools.workspace, self.standing, task, self._tell)
+            self._ticked += [ticked] if ticked else []
         try:
             self.made = commits.commit_tree(
                 self._tools.workspace.repository,
@@ -146,12 +147,16 @@ def subject(task: Task) -> str:
     return title if len(title) <= _SUBJECT_LENGTH else title[: _SUBJECT_LENGTH - 1].rstrip() + "…"
 
 
-def commit_message(task: Task, assignment: Assignment, words: str) -> str:
-    """The task's subject, what is said of the work, and the trailers by which the commit is recognised."""
+def commit_message(assignment: Assignment, words: str) -> str:
+    """The task's subject, what is said of the work, and the trailers by which the commit is recognised; of several
+    tasks also each one's subject.
+    """
+    tasks = assignment.tasks
+    each = "\n".join(f"- {subject(task)}" for task in tasks) if assignment.others else ""
     trailers = (
-        f"Ralph-Task: {task.id}\n"
-        f"Ralph-Iteration: {assignment.number}\n"
+        "".join(f"Ralph-Task: {task.id}\n" for task in tasks) + f"Ralph-Iteration: {assignment.number}\n"
         f"Ralph-Attempt: {assignment.attempt}\n"
         f"Ralph-Agent: {assignment.environment.get('RALPH_AGENT', 'unknown')}\n"
     )
-    return "\n\n".join(part for part in (subject(task), " ".join(printable(words).split()), trailers) if part)
+    said = " ".join(printable(words).split())
+    return "\n\n".join(part for part in (subject(assignment.whole), each, said, trailers) if part)

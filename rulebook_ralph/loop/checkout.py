@@ -64,6 +64,15 @@ class Standing:
     environment: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """A checkout for an agent: where it stands, what git makes of it, and by which name it is found after a crash."""
+
+    standing: Standing
+    workspace: Workspace
+    name: str
+
+
 @dataclass(slots=True)
 class Checkout:
     """The checkout of one run, made when it is first needed and again where it was damaged beyond repair.
@@ -75,6 +84,8 @@ class Checkout:
     clean: Callable[[str], str]
     cancelled: Event
     report: Callable[[events.Event], None]
+    keeps_work: bool = False
+    """Whether what stands there outlives a crash, until the next run has saved it."""
     written_on_base: frozenset[str] = frozenset()
     """Tests that gates write to anyway, as generators do and `chmod -R`. They may write to those and to later ones."""
     _tree: str = ""
@@ -107,6 +118,23 @@ class Checkout:
         if tree == self._tree:
             self._require_own_tests()
         self._tree, self._moved = tree, False
+        return self._made_to_stand(tree, base)
+
+    def lend(self, tree: str, base: str) -> Lent:
+        """The same for an agent to work on it, who may change anything there. Raises UnusableError, Cancelled."""
+        standing = self._made_to_stand(tree, base)
+        held = self._isolated
+        if held is None:
+            raise LookupError("nothing stands there")
+        return Lent(standing, held.ready(), held.name)
+
+    def renew_git_folder(self) -> None:
+        """Make git say of what stands there what it said before others worked."""
+        if self._isolated is not None:
+            with suppress(*_FAULTS):
+                self._isolated.renew_git_folder()
+
+    def _made_to_stand(self, tree: str, base: str) -> Standing:
         try:
             return self._hold(tree, base)
         except _FAULTS:
@@ -163,6 +191,12 @@ class Checkout:
             self._isolated.remove()
         self._isolated = self._dependencies = None
 
+    def leave(self) -> None:
+        """Let it stand for the next run to save what is in it."""
+        if self._isolated is not None:
+            self._isolated.leave()
+        self._isolated = self._dependencies = None
+
     def _require_own_tests(self) -> None:
         """Raises UnusableError where the code that was run wrote to tests, even if it put them back in the end."""
         try:
@@ -208,7 +242,7 @@ class Checkout:
             if self._given.missing:
                 told = f"not there, so the clean checkout is without it: {some(list(self._given.missing))}"
                 self.report(events.Notice("warning", f"workspace.copy and workspace.link: {told}"))
-        return isolated.make(repository, isolated.claim(repository), given=self._given)
+        return isolated.make(repository, isolated.claim(repository, keeps_work=self.keeps_work), given=self._given)
 
     def _set_up(self, held: Isolated, standing: Standing, base: str) -> None:
         """Run the setup, unless what it made is there and the files that it depends on are the same."""

@@ -1,4 +1,5 @@
-"""After a run that died: what its agent may have written to the state folder is put back, before anything is believed.
+"""After a run that died, and between two stops of a session: what the agent may have written to the state folder is put
+back, before anything is believed.
 
 An agent can kill Ralph and then write what it likes: a record that says `settled` or `judged`, a task list that says
 `completed`. So the word of the file is not taken, but that of `opening-N` in the git folder, which Ralph wrote before
@@ -19,7 +20,7 @@ from rulebook_ralph.loop.landing import Notice
 from rulebook_ralph.loop.leftovers import Leftovers
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.state import codec, disk, editable, history
-from rulebook_ralph.workspace import commits
+from rulebook_ralph.workspace import commits, guard
 
 
 def put_back_state(project: Project, notice: Notice) -> None:
@@ -48,11 +49,23 @@ def put_back_state(project: Project, notice: Notice) -> None:
 
 def goes_back_to(project: Project, branch: str) -> bool:
     """Whether HEAD was on that branch when an agent began that a dead run left at work, so that it goes back there."""
-    for left in leftovers.of_dead_runs(project):
-        own = _own_record(left)
-        if own is not None and own.phase == "executing" and left.guarded.head_was() == f"ref: refs/heads/{branch}":
-            return True
-    return False
+    return any(
+        _is_at_work(left) and left.guarded.head_was() == f"ref: refs/heads/{branch}"
+        for left in leftovers.of_dead_runs(project)
+    )
+
+
+def put_back_git(project: Project, number: int) -> guard.Restored:
+    """Before git is asked anything, as its configuration could have it run something: git's own files are as they were
+    when the agent of an iteration began that is not judged yet.
+    """
+    left = leftovers.load(project, number)
+    return left.guarded.restore() if left is not None and _is_at_work(left) else guard.NOTHING
+
+
+def _is_at_work(left: Leftovers) -> bool:
+    own = _own_record(left)
+    return own is not None and own.phase == "executing"
 
 
 def _own_record(left: Leftovers) -> Iteration | None:
@@ -102,7 +115,7 @@ def _put_back_files(project: Project, left: Leftovers, notice: Notice) -> None:
         if there == content and (content is not None or not _is_anything(path)):
             continue
         done = "put back" if content is not None else "removed, as it was not there"
-        told = f"{path} was changed since the dead run's agent started, and {done}"
+        told = f"{path} was changed since the agent started, and {done}"
         if there is not None:
             aside = leftovers.hold(project, left.number, name, there, base=content)
             notice("warning", f"{told} (the other version: {aside}); if it was yours: ralph accept")
@@ -136,7 +149,7 @@ def _put_back_past(project: Project, left: Leftovers, notice: Notice) -> None:
         kept = f" (what stood there: {folder})" if any(others.values()) else ""
         notice(
             "warning",
-            f"gone from {project.folder.path} since the dead run's agent started, and put back: {some(lost)}{kept}",
+            f"gone from {project.folder.path} since the agent started, and put back: {some(lost)}{kept}",
         )
 
 
@@ -160,7 +173,7 @@ def _covered(project: Project, left: Leftovers) -> Iterator[str]:
 def _put_back_outside(project: Project, left: Leftovers, notice: Notice) -> None:
     for outside, other in left.guarded.restore_outside().items():
         aside = leftovers.keep_aside(project, left.number, {f"outside/{outside.lstrip('/')}": other})
-        told = f"{outside} was changed since the dead run's agent started, and put back"
+        told = f"{outside} was changed since the agent started, and put back"
         notice("warning", f"{told} (what stood there: {aside / 'outside'})")
 
 

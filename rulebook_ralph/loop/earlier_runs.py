@@ -78,11 +78,11 @@ class EarlierRuns:
 
     def _commands(self) -> Mapping[str, External]:
         """By the step that each is known as."""
-        of_stages = ((self.assignment.stage, self.assignment.criteria), *self.assignment.earlier)
+        further = ((each.name, each.criteria) for each in self.assignment.further)
         return {
             step: command
-            for stage, criteria in of_stages
-            for step, command in required_commands(criteria.verification, stage)
+            for name, criteria in ((self.assignment.name, self.assignment.criteria), *further)
+            for step, command in required_commands(criteria.verification, name)
         }
 
     def _run(self, commands: Mapping[str, External], tree: str) -> _Results:

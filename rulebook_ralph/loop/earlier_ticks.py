@@ -24,7 +24,7 @@ def without_agents_ticks(
     said = [task for task in reading.tasks if task.status == "completed" and task.id not in known]
     if not said:
         return reading, ()
-    makers: dict[str, Mapping[int, str]] = {}
+    makers: dict[str, Mapping[int, Collection[str]]] = {}
     doubted = frozenset(task.id for task in said if not _is_a_persons_word(task, repository, makers))
     tasks = (
         replace(task, status="pending", metadata=_open(task)) if task.id in doubted else task for task in reading.tasks
@@ -32,13 +32,13 @@ def without_agents_ticks(
     return (dataclasses.replace(reading, tasks=tuple(tasks)), tuple(sorted(doubted))) if doubted else (reading, ())
 
 
-def _is_a_persons_word(task: Task, repository: Repository, makers: dict[str, Mapping[int, str]]) -> bool:
+def _is_a_persons_word(task: Task, repository: Repository, makers: dict[str, Mapping[int, Collection[str]]]) -> bool:
     from rulebook_ralph.sources import boxes  # noqa: PLC0415 - 5 ms, and most tasks have no box
 
     name = boxes.file_of(task) or task.source
     if name not in makers:
         makers[name] = made_with_trailer(repository, repository.root / name, "Ralph-Task") if name else {}
-    rows = {row for row, maker in makers[name].items() if maker != task.id}
+    rows = {row for row, maker in makers[name].items() if task.id not in maker}
     try:
         return not rows or boxes.is_said_to_be_done((repository.root / name).read_bytes(), task, without=rows)
     except OSError:

@@ -14,6 +14,7 @@ from rulebook_ralph.core.settings import Config
 from rulebook_ralph.core.spending import Ledger
 from rulebook_ralph.loop import preflight
 from rulebook_ralph.loop.assigner import Assigner
+from rulebook_ralph.loop.checkout import Standing
 from rulebook_ralph.loop.codebase import Codebase
 from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.gate_runner import GateRunner
@@ -69,16 +70,36 @@ class Outfitter:
     reviews: Memory = field(default_factory=dict)
 
     def equip(self, project: Project, crew: Crew) -> Equipment:
-        """Raises RalphError for what cannot be made."""
+        """For work in the user's tree. Raises RalphError for what cannot be made."""
+        return self._equip(project, crew, checked_out=project)
+
+    def equip_at(self, standing: Standing, common: Equipment) -> Equipment:
+        """For work in the checkout that stands there, at `workspace`, in place of the tree of `common`. Raises
+        RalphError.
+        """
+        user = common.project
+        repository, environment = self.workspace.repository, standing.environment
+        project = replace(user, root=standing.root, repository=repository, environment=environment)
+        return self._equip(project, common.crew, checked_out=user)
+
+    def _equip(self, project: Project, crew: Crew, *, checked_out: Project) -> Equipment:
         redactor, judging = crew.redactor(), Ledger()
-        runner = GateRunner.of(project, redactor.clean, self.cancelled, self.report)
+        runner = GateRunner.of(project, redactor.clean, self.cancelled, self.report, checked_out=checked_out)
         gatekeeper = Gatekeeper(project, self.workspace, self.hooks_folder, runner)
         return Equipment(
             project=project,
             crew=crew,
             redactor=redactor,
             gatekeeper=gatekeeper,
-            assigner=Assigner(project, crew, gatekeeper, self.options, self.codebase, self.templates),
+            assigner=Assigner(
+                project,
+                crew,
+                gatekeeper,
+                self.options,
+                self.codebase,
+                self.templates,
+                user_tree=None if checked_out is project else checked_out.root,
+            ),
             plugins=load_plugins(project.config.hooks),
             judging=judging,
             model=crew.judging_model(self.cancelled, spend=judging.spend),

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from rulebook_ralph.checks.reviewed_change import ReviewedChange
 from rulebook_ralph.checks.subject import Subject
 from rulebook_ralph.core.criteria import Criteria
 from rulebook_ralph.core.diff import FileDiff, Versions
 from rulebook_ralph.core.evidence import AgentResult, CheckResult, ParsedIteration, Verified
-from rulebook_ralph.core.model import CompletionSummary, Stage
+from rulebook_ralph.core.model import CompletionSummary, Task
 from rulebook_ralph.core.review import Review, Tier, together
 from rulebook_ralph.loop.checkout import UnusableError
 from rulebook_ralph.loop.completion_summary import proven, summarise
@@ -28,7 +31,7 @@ from rulebook_ralph.workspace.snapshot import Change
 
 if TYPE_CHECKING:
     from rulebook_ralph.loop.candidate import Candidate
-    from rulebook_ralph.loop.iteration import Assignment, Tools
+    from rulebook_ralph.loop.iteration import Assignment, Further, Tools
 
 
 class Examination:
@@ -63,7 +66,7 @@ class Examination:
         assignment, clean = self._assignment, self._tools.redactor.clean
         earlier = EarlierRuns(assignment, self._tools, self.put_back)
         self._evidence = Evidence(
-            task=assignment.task,
+            task=assignment.whole,
             stage=assignment.stage,
             attempt=assignment.attempt,
             iteration=assignment.number,
@@ -126,24 +129,30 @@ class Examination:
         return [path for path in listing.split("\0") if path]
 
     def verify(self) -> Verified:
-        """What the stage's criteria say of the tree. Raises Cancelled."""
+        """What the stage's criteria say of the tree, of several tasks those of each. Raises Cancelled."""
         from rulebook_ralph.checks.verification import together, verify  # noqa: PLC0415 - not every attempt comes so far
 
         tree = self._candidate.tree
         if self._verified[0] != tree:
             assignment, results = self._assignment, self._tools.results
             try:
-                own = verify(assignment.criteria, self._subject(assignment.criteria), cache=results)
-                earlier = assignment.earlier if own.passed else ()
-                others = [verify(each, self._subject_of(stage, each), cache=results) for stage, each in earlier]
-                self._verified = (tree, together(own, others))
+                subject = self._subject(assignment.task, assignment.criteria)
+                own = verify(assignment.criteria, subject, cache=results, name=assignment.name)
+                further = assignment.further if own.passed or assignment.others else ()
+                others = [
+                    verify(each.criteria, self._subject_of(each), cache=results, name=each.name) for each in further
+                ]
+                verified = together(own, others)
+                if assignment.others:  # that one task is proven shows nothing of another
+                    verified = structs.replace(verified, proven=all(each.proven for each in (own, *others)))
+                self._verified = (tree, verified)
             except UnusableError as error:
                 self._verified = (tree, _unverified(error.result))
         return self._verified[1]
 
     def review(self, tier: Tier) -> Review | None:
         """What the reviewer of that tier says of the tree; None where that tier is off. Raises Cancelled."""
-        tree, task = self._candidate.tree, self._assignment.task
+        tree, task = self._candidate.tree, self._assignment.whole
         if tier not in self._reviews or self._reviews[tier][0] != tree:
             change = ReviewedChange(
                 title=task.title,
@@ -163,13 +172,15 @@ class Examination:
         tree = self._candidate.tree
         return together([review for of, review in self._reviews.values() if review is not None and of == tree])
 
-    def objection(self) -> str | None:
+    def objection(self, *, review: bool = True) -> str | None:
         """Why the tree as it stands now may not be committed, its gates aside. Raises Cancelled."""
         objection = self._objection_of(Integrity()) or self._objection_of(TestCounts())
         if objection is not None:
             return objection
         verified = self.verify()
-        return self._objection_of(Reviewed()) if verified.passed else verified.reason
+        if not verified.passed:
+            return verified.reason
+        return self._objection_of(Reviewed()) if review else None
 
     def _objection_of(self, rule: Integrity | TestCounts | Reviewed) -> str | None:
         if self._evidence is None or not rule.should_run(self._evidence):
@@ -206,7 +217,7 @@ class Examination:
     def _worded(self) -> ParsedIteration:
         """The claims; with the summary of a model, which is asked once, if one is configured and its words are kept."""
         if self._reworded is None:
-            summarizer, task, said = self._tools.summarizer, self._assignment.task, self._result.final_text
+            summarizer, task, said = self._tools.summarizer, self._assignment.whole, self._result.final_text
             self._reworded = (
                 self._parsed if self._keeps_words else summarizer.reworded(self._parsed, task, said, self.diff())
             )
@@ -221,7 +232,7 @@ class Examination:
         if now != tree:
             workspace.restore(replace(opening, commit=tree, tree=tree), now)
 
-    def _subject(self, criteria: Criteria) -> Subject:
+    def _subject(self, task: Task, criteria: Criteria) -> Subject:
         assignment, tools = self._assignment, self._tools
         runs_commands = criteria.may_run_commands
         standing = tools.stand(self._candidate.tree) if runs_commands else None
@@ -238,11 +249,11 @@ class Examination:
             promises=self._promises(),
             final_message=self._result.final_text,
             commit_messages=self._parsed.commit_messages,
-            title=assignment.task.title,
-            description=assignment.criteria.description or assignment.task.description,
-            acceptance_criteria=assignment.task.acceptance_criteria,
+            title=task.title,
+            description=criteria.description or task.description,
+            acceptance_criteria=task.acceptance_criteria,
             diff=self.diff,
-            relevant_files=self._relevant_files,
+            relevant_files=partial(self._relevant_files, task),
             tree=lambda: self._candidate.tree,
             put_back=put_back,
             environment=standing.environment if standing else {},
@@ -252,12 +263,13 @@ class Examination:
             no_model=tools.no_model,
         )
 
-    def _subject_of(self, stage: Stage, criteria: Criteria) -> Subject:
-        """For the criteria of a stage that was verified before: its promise was given then."""
-        described = criteria.description or self._assignment.task.description
-        promises = (*self._parsed.promises, criteria.promise)
-        subject = self._subject(criteria)
-        return replace(subject, stage=stage, promise=criteria.promise, promises=promises, description=described)
+    def _subject_of(self, further: Further) -> Subject:
+        """For another task, whose promise is the same; or for a stage that was verified before: its was given then."""
+        subject = self._subject(further.task, further.criteria)
+        if further.stage == self._assignment.stage:
+            return subject
+        promise = further.criteria.promise
+        return replace(subject, stage=further.stage, promise=promise, promises=(*self._parsed.promises, promise))
 
     def _promises(self) -> tuple[str, ...]:
         """The promises that were given; the stage's own too where none is asked for, or another text stands for it."""
@@ -266,8 +278,8 @@ class Examination:
             return self._parsed.promises
         return (*self._parsed.promises, self._assignment.criteria.promise)
 
-    def _relevant_files(self) -> Mapping[str, str]:
-        files = [FileDiff(kind="M", path=path, old_path=path) for path in self._assignment.task.relevant_files]
+    def _relevant_files(self, task: Task) -> Mapping[str, str]:
+        files = [FileDiff(kind="M", path=path, old_path=path) for path in task.relevant_files]
         found = self.versions(files)
         return {path: versions.after for path, versions in found.items() if versions.after is not None}
 

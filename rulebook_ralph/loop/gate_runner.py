@@ -29,11 +29,19 @@ class GateRunner:
 
     @classmethod
     def of(
-        cls, project: Project, clean: Callable[[str], str], cancelled: Event, report: Callable[[events.Event], None]
+        cls,
+        project: Project,
+        clean: Callable[[str], str],
+        cancelled: Event,
+        report: Callable[[events.Event], None],
+        *,
+        checked_out: Project | None = None,
     ) -> "GateRunner":
-        """The one that the project's configuration asks for."""
+        """The one that the project's configuration asks for. `checked_out` is the project of the user's tree, which
+        gives a clean checkout what git does not hold, where `project` is not in it.
+        """
         is_clean = project.config.verification.clean
-        checkout = Checkout(project, clean, cancelled, report) if is_clean else None
+        checkout = Checkout(checked_out or project, clean, cancelled, report) if is_clean else None
         return cls(project, clean, cancelled, report, checkout)
 
     @property

@@ -142,7 +142,7 @@ class Gatekeeper:
             root=self.project.root,
             hooks=self.hooks_folder,
             index=self.workspace.index,
-            scratch=repository.private,
+            scratch=repository.scratch,
             environment=without_addresses(repository.git.environment, self.project.config.notify.urls),
             clean=self.runner.clean,
             cancelled=self.runner.cancelled,

@@ -21,6 +21,7 @@ from rulebook_ralph.core import events, parser
 from rulebook_ralph.core.criteria import Criteria
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import AgentResult, CheckResult, ParsedIteration, Verdict
+from rulebook_ralph.core.group import as_one
 from rulebook_ralph.core.model import CompletionSummary, Stage, Task
 from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.core.review import Review, Tier
@@ -41,8 +42,22 @@ RunGates = Callable[[str], tuple[CheckResult, ...]]
 
 
 @dataclass(frozen=True, slots=True)
+class Further:
+    """Criteria that must hold for the same tree as those of the assignment's stage: of an earlier stage, or of another
+    of its tasks. Their checks are known by `name`.
+    """
+
+    name: str
+    task: Task
+    stage: Stage
+    criteria: Criteria
+
+
+@dataclass(frozen=True, slots=True)
 class Assignment:
-    """Everything one pass needs to know, as values."""
+    """Everything one pass needs to know, as values. `name` is that of the stage's checks, `others` are the tasks that
+    are worked on with `task` (core/group.py).
+    """
 
     project: str
     number: int
@@ -51,8 +66,9 @@ class Assignment:
     attempt: int
     last_stage: bool
     implements: bool
+    name: str
     criteria: Criteria
-    earlier: tuple[tuple[Stage, Criteria], ...]
+    further: tuple[Further, ...]
     stop_criteria: StopCriteria
     prompt: str
     opening: Opening
@@ -69,6 +85,16 @@ class Assignment:
     environment: Mapping[str, str]
     output_file: Path
     seconds: int
+    others: tuple[Task, ...] = ()
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        return (self.task, *self.others)
+
+    @property
+    def whole(self) -> Task:
+        """What all of its tasks ask for, as if it were one."""
+        return as_one(self.tasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,24 +116,28 @@ class Tools:
     summarizer: Summarizer
     run_commit_hooks: Callable[[str], str | None] | None
     guarded: guard.Guard
+    own_commits: Callable[[], tuple[str, ...]]
     restore_state: Callable[[], tuple[str, ...]]
     keep_aside: Callable[[Mapping[str, bytes | None]], Path]
     redactor: Redactor
     sign: bool
     cancelled: Event
     report: Report
+    restored: guard.Restored = guard.NOTHING
+    """What was put back already after the agent worked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What one pass gave. `tree` is the tree that was judged, with the task's box ticked where the verdict completes;
-    `commit` the candidate, where it does.
+    `commit` the candidate, where it does; `work` is the tree without that tick.
     """
 
     result: AgentResult
     parsed: ParsedIteration
     changes: tuple[Change, ...]
     tree: str
+    work: str
     snapshot: str
     verdict: Verdict
     checks: tuple[CheckResult, ...]
@@ -124,7 +154,7 @@ def attempt(assignment: Assignment, tools: Tools) -> Outcome:
     result = _execute(assignment, tools)
 
     told = Told(tools)
-    tips = told.put_back("You")
+    tips = (*tools.own_commits(), *told.tell("You", tools.restored), *told.put_back("You"))
     tree = workspace.capture(assignment.opening)
     changes = workspace.changes(assignment.opening.tree, tree)
     parsed = parser.parse(result)
@@ -149,6 +179,7 @@ def attempt(assignment: Assignment, tools: Tools) -> Outcome:
         parsed=parsed,
         changes=workspace.changes(assignment.opening.tree, candidate.standing),
         tree=candidate.standing,
+        work=candidate.tree,
         snapshot=saved.result(),
         verdict=judgement.verdict,
         checks=checks,
@@ -202,7 +233,12 @@ class Told:
 
     def put_back(self, who: str) -> tuple[str, ...]:
         """After the agent, and after whatever code of its runs in gates; returns the commits it made refs point to."""
-        restored = self._tools.guarded.restore()
+        tips = self.tell(who, self._tools.guarded.restore())
+        self.facts.extend(self._tools.restore_state())
+        return tips
+
+    def tell(self, who: str, restored: guard.Restored) -> tuple[str, ...]:
+        """The same for what is put back already, of git's own files and those outside; what stood there is kept."""
         if restored.others:
             names, where = some(list(restored.others), 10), self._keep_aside("git", restored.others)
             told = f"changed in the git folder meanwhile, and put back: {names} (what stood there: {where})"
@@ -214,7 +250,6 @@ class Told:
             told = f"changed while {worked}, and put back: {names} (what stood there: {where})"
             self._tools.report(events.Notice("warning", told))
             self.facts.append(f"{who} changed {names}, by which the work is judged; it was put back. Leave it alone.")
-        self.facts.extend(self._tools.restore_state())
         return restored.new_tips
 
     def _keep_aside(self, folder: str, others: Mapping[str, bytes | None]) -> Path:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.core import policy
+from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import STATE_FOLDER, Task
 from rulebook_ralph.loop import leftovers
@@ -18,6 +19,7 @@ from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
 from rulebook_ralph.workspace.syncing import sync_paths
 from rulebook_ralph.workspace.user_index import UserIndex
+from rulebook_ralph.workspace.user_tree import bring_along, bring_state_along
 
 Notice = Callable[[str, str], None]
 RECENT_COMMITS = 20
@@ -25,7 +27,7 @@ RECENT_COMMITS = 20
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Unfinished work of a task that stands in the tree: the tree with it."""
+    """Unfinished work of a task that stands where it is worked on: the tree with it."""
 
     task_id: str
     tree: str
@@ -77,18 +79,33 @@ class Landing:
             commits.move_branch(repository, branch, commit, judged.base_commit, reason=f"ralph: complete {task.id}")
         except GitError:
             if repository.contains(commit):
+                if judged.isolated:  # a dead run may not have come to this
+                    self._bring_along(judged, branch)
                 return settlement
             if repository.commit_of(f"refs/heads/{branch}") != judged.base_commit:
                 return policy.branch_moved(branch, restarted=judged.restarted)
             raise
-        self._index.publish(self._workspace.index)
+        if judged.isolated:
+            self._bring_along(judged, branch)
+        else:
+            self._index.publish(self._workspace.index)
         self._workspace.remember_commit(commit, judged.tree or "")
         self._remember(commit, subject(task))
         return settlement
 
+    def _bring_along(self, judged: Iteration, branch: str) -> None:
+        """The user's tree, where the branch is checked out, follows what landed on it from elsewhere."""
+        repository = self.project.repository
+        if repository.branch() != branch or judged.commit is None:
+            return
+        left = bring_along(repository, judged.base_commit, judged.commit)
+        if left:
+            told = f"{judged.task_id} changed what you have changed, too; yours is left as it is: {some(list(left))}"
+            self._notice("warning", f"{told}; see: git diff {judged.commit[:10]} -- {left[0]}")
+
     def make_durable(self, judged: Iteration, opening: Opening) -> None:
         """What the attempt left in the tree outlives a power cut from here on, as its record does."""
-        if judged.tree is None:
+        if judged.tree is None or judged.isolated:
             return
         before = (
             [self.kept.tree, opening.tree] if self.kept else [opening.tree]
@@ -98,6 +115,8 @@ class Landing:
 
     def keep_or_roll_back(self, judged: Iteration, settlement: policy.Settlement, opening: Opening) -> None:
         """Unfinished work stays for the next attempt, or the tree goes back to the base."""
+        if judged.isolated:
+            return
         self.kept = None
         if settlement.trigger == "complete" or judged.tree is None or judged.tree == opening.tree:
             return
@@ -125,9 +144,12 @@ class Landing:
             return
         if any(self.held_back.values()) or self.config_tells_secret:
             return
+        if self.project.config.is_isolated and repository.branch() != branch:
+            return  # a person works on another one; the saved state has it
         head = repository.head()
         made = self._index.commit_state(head, f"{message}\n", sign=self._ready.sign)
         if made is None:
+            self._bring_state_along(branch)
             return
         try:
             commits.move_branch(repository, branch, made.commit, head, reason=message, saved=self._reference)
@@ -137,10 +159,18 @@ class Landing:
             self._notice("warning", f"branch {branch} moved; the state is committed next time")
             return
         self._saved, self.unsaved = made.commit, set()
-        self._index.publish(made.index)
+        if self.project.config.is_isolated:
+            self._bring_state_along(branch)
+        else:
+            self._index.publish(made.index)
         self._remember(made.commit, message)
         if self.kept is None:
             self._workspace.take_index(made.index, made.commit)
+
+    def _bring_state_along(self, branch: str) -> None:
+        """The user's index follows, where the branch is checked out; what a person has staged stays so."""
+        if self.project.config.is_isolated and self.project.repository.branch() == branch:
+            bring_state_along(self.project.repository)
 
     def save_state(self) -> None:
         """Add to the saved state what it lacks."""
@@ -165,9 +195,12 @@ class Landing:
         """One file of the saved state, or None."""
         return commits.file_of_state(self.project.repository, self._saved or self._reference, name)
 
-    def reset_user_index(self) -> None:
-        """Make the user's index that of HEAD, after a run that died."""
-        self._index.reset()
+    def reset_user_index(self, *, worked_elsewhere: bool) -> None:
+        """Make the user's index that of HEAD, after a run that died; where it worked elsewhere, of the state alone."""
+        if worked_elsewhere:
+            bring_state_along(self.project.repository)
+        else:
+            self._index.reset()
 
     def _remember(self, commit: str, message: str) -> None:
         """A commit of Ralph's own on top of those that are known."""

@@ -4,7 +4,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -12,8 +12,9 @@ import msgspec
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.state import disk
+from rulebook_ralph.state.holder import here
 from rulebook_ralph.state.store import StateFolder
-from rulebook_ralph.workspace import guard, isolated_place
+from rulebook_ralph.workspace import guard, isolated
 from rulebook_ralph.workspace.raw_files import UNFINISHED
 from rulebook_ralph.workspace.snapshot import Opening
 
@@ -28,6 +29,8 @@ class _Saved(msgspec.Struct, frozen=True):
     guarded: bytes
     state: dict[str, bytes]
     covered: list[str] = []
+    place: str = ""
+    boot: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,9 @@ class Leftovers:
     """What a dead run kept of iteration `number`; `state` are files of the state folder as the agent found them, and
     the record as Ralph itself wrote it last before it carried out the verdict.
 
-    Of a file in `covered` that is not in `state` there was none; a name with a slash at its end is a folder's.
+    Of a file in `covered` that is not in `state` there was none; a name with a slash at its end is a folder's. `place`
+    names the isolated checkout that the agent worked in; where there is one, state and git's own files were a person's.
+    `may_be_torn`: the machine was started anew since, and of the checkout nothing was written through to the disk.
     """
 
     number: int
@@ -43,6 +48,8 @@ class Leftovers:
     guarded: guard.Guard
     state: dict[str, bytes]
     covered: tuple[str, ...]
+    place: str = ""
+    may_be_torn: bool = False
 
     @property
     def record(self) -> bytes | None:
@@ -92,6 +99,7 @@ def save(
     state: dict[str, bytes],
     *,
     covered: tuple[str, ...],
+    place: str = "",
 ) -> None:
     """Keep what the work is measured against and what the state was. Raises RalphError."""
     saved = _Saved(
@@ -102,6 +110,8 @@ def save(
         guarded.encoded(),
         state,
         list(covered),
+        place,
+        here().boot,
     )
     path = _file(project, number)
     disk.make_folder(path.parent)
@@ -131,7 +141,9 @@ def load(project: Project, number: int) -> Leftovers | None:
         frozenset(os.fsdecode(name) for name in saved.untracked),
         {os.fsdecode(name): content for name, content in saved.ignore_files.items()},
     )
-    return Leftovers(number, opening, guarded, saved.state, tuple(saved.covered))
+    guarded = replace(guarded, of_git=not saved.place)
+    may_be_torn = bool(saved.place) and saved.boot != here().boot
+    return Leftovers(number, opening, guarded, saved.state, tuple(saved.covered), saved.place, may_be_torn)
 
 
 def of_dead_runs(project: Project) -> list[Leftovers]:
@@ -169,7 +181,9 @@ def end_leaving(project: Project) -> None:
 
 
 def remove_locks(project: Project, branch: str, *, after_death: bool) -> None:
-    """Locks that git left where it was killed too: Ralph's own, and after a run that died those of what it wrote to."""
+    """Locks that git left where it was killed too: Ralph's own, and after a run that died those of what it wrote to,
+    with the own index.
+    """
     repository = project.repository
     own, shared = repository.git_folder, repository.common_folder
     locks = [*repository.private.glob("*.lock"), own / "index.ralph"]
@@ -179,6 +193,7 @@ def remove_locks(project: Project, branch: str, *, after_death: bool) -> None:
     if after_death:
         locks += [own / "index.lock", own / "HEAD.lock", shared / "packed-refs.lock"]
         locks.append(shared / f"refs/heads/{branch}.lock")
+        locks.append(repository.private / "index")  # after a power cut it may be torn
         locks += (shared / "refs/ralph").rglob("*.lock")
     for path in locks:
         with suppress(OSError):
@@ -192,6 +207,8 @@ def clear(project: Project) -> None:
         for path in project.repository.private.glob(pattern):
             with suppress(OSError):
                 path.unlink()
+    with suppress(RalphError):  # there can be no checkout then
+        isolated.remove_dead(project.repository)
 
 
 def clear_passing(project: Project) -> None:
@@ -199,13 +216,9 @@ def clear_passing(project: Project) -> None:
     for path in project.repository.private.glob("restore-index-*"):
         with suppress(OSError):
             path.unlink()
-    for pattern in ("nothing-*", "verify-*"):
+    for pattern in ("nothing-*", "verify-*", "along"):
         for folder in project.repository.private.glob(pattern):
             shutil.rmtree(folder, ignore_errors=True)
-    repository = project.repository
-    with suppress(RalphError):  # there can be no checkout then
-        checkouts = isolated_place.folder_of(project.environment, repository.root, repository.common_folder)
-        isolated_place.remove_dead(checkouts)
 
 
 def keep_aside(project: Project, number: int, files: Mapping[str, bytes | None]) -> Path:

@@ -1,35 +1,32 @@
 """The run: pick → brief → execute → parse → judge → settle, until all is completed or a stated limit ends it.
 
 The manager is the only writer of the state folder. It opens each iteration, hands the work out (iteration.py), and
-settles what came back, in the order of DESIGN.md (The order of writing).
+settles what came back (turns.py), in the order of DESIGN.md (The order of writing).
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from threading import Event
 
-from rulebook_ralph.agents.agent import Agent
-from rulebook_ralph.checks.reviewed_change import ReviewedChange
-from rulebook_ralph.checks.shell import ResultCache
+from rulebook_ralph.checks.shell import Cancelled
 from rulebook_ralph.clock import Clock
-from rulebook_ralph.core import events, policy, requirements, selection, settling
+from rulebook_ralph.core import events, policy, selection
 from rulebook_ralph.core.enumeration import some
-from rulebook_ralph.core.evidence import Iteration
-from rulebook_ralph.core.faults import Response
 from rulebook_ralph.core.model import Prd, Task
-from rulebook_ralph.core.question import Ask
 from rulebook_ralph.core.redaction import Redactor
-from rulebook_ralph.core.review import Review, Tier
-from rulebook_ralph.core.settings import Config, VerificationStep
+from rulebook_ralph.core.settings import Config
 from rulebook_ralph.errors import ExitCode, RalphError
-from rulebook_ralph.loop import leftovers, record, summary
-from rulebook_ralph.loop.assigner import Now, Pass
+from rulebook_ralph.loop import summary
+from rulebook_ralph.loop.checkout import UnusableError
 from rulebook_ralph.loop.codebase import Codebase
 from rulebook_ralph.loop.crew import Crew
+from rulebook_ralph.loop.desk import Desks
 from rulebook_ralph.loop.equipment import Outfitter
 from rulebook_ralph.loop.gatekeeper import Base
+from rulebook_ralph.loop.in_flight import InFlight
 from rulebook_ralph.loop.inbox import Inbox
-from rulebook_ralph.loop.iteration import Assignment, Outcome, Tools, attempt
+from rulebook_ralph.loop.iteration import attempt
 from rulebook_ralph.loop.options import RunOptions
 from rulebook_ralph.loop.orders import Orders
 from rulebook_ralph.loop.outside import Outside
@@ -39,21 +36,11 @@ from rulebook_ralph.loop.preparation import iterations_allowed, prepare
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.loop.settings_files import SettingsFiles
 from rulebook_ralph.loop.template_files import TemplateFiles
+from rulebook_ralph.loop.turns import Turns
+from rulebook_ralph.loop.worker import InPlace
 from rulebook_ralph.state import disk
-from rulebook_ralph.workspace import guard
 from rulebook_ralph.workspace.git import GitError
-from rulebook_ralph.workspace.snapshot import Opening, Workspace
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """An iteration that was opened: the assignment, its record, its agent, and git's own files as they were."""
-
-    assignment: Assignment
-    record: Iteration
-    executor: str
-    agent: Agent
-    guarded: guard.Guard
+from rulebook_ralph.workspace.snapshot import Workspace
 
 
 class Manager:
@@ -75,9 +62,6 @@ class Manager:
         self._clock = clock
         self._cancelled = cancelled
         self._workspace = Workspace(project.repository)
-        own = [file for file in project.settings_files if not file.is_relative_to(project.folder.path)]
-        own += [project.trust_file, project.review_memory]
-        self._outside = Outside(self._workspace, project.environment, own)
         self._settings = SettingsFiles(project.settings_files, project.reread or (lambda: project.config), clock=clock)
         self._outfitter = Outfitter(
             self._workspace,
@@ -89,15 +73,11 @@ class Manager:
             report,
         )
         self._gear = self._outfitter.equip(project, crew)
+        self._is_isolated = project.config.is_isolated
+        self._in_flight = InFlight(isolated=self._is_isolated)
         self._patience = Patience(project.config, crew, clock=clock, cancelled=self._orders.either, report=report)
-        self._started = clock.monotonic()
-        self._tally = policy.RunTally()
-        self._spent: dict[str, float] = {}
-        self._touched: dict[str, str | None] = {}
-        self._opening: Opening | None = None
-        self._stuck: set[str] = set()
-        self._base = Base()
-        self._base_is_old = False
+        self._base_is_old = True
+        self._close_places = self._gear.gatekeeper.close
 
     @property
     def prd(self) -> Prd:
@@ -133,32 +113,25 @@ class Manager:
                 raise
             raise told from error
         finally:
-            self._gear.gatekeeper.close()
+            self._end_work()
 
     def _work(self) -> events.RunEnded:
         """The loop. While an agent works, a person's edit may be written; at any other time only the loop writes."""
-        writing = self._settler.writing
-        self._base = self._gates_on_base()
-        with writing:
-            following = self._pick()
-        while not isinstance(following, policy.Stop):
-            if self._base_is_old:  # other gates than before
-                self._base_is_old, self._base = False, self._gates_on_base()
-                with writing:
-                    following = self._pick()
-                continue
-            if self._patience.is_waiting:
-                stop = self._patience.wait(seconds_left=self._run_time_left())
-                with writing:
-                    following = stop or self._pick()
-                continue
-            with writing:
-                opened = self._open(following)
-            outcome = attempt(opened.assignment, self._tools(opened))
-            with writing:
-                following = self._settle(opened, outcome) or self._pick()
-        with writing:
-            return self._finish(following)
+        ending: policy.Stop | None = None
+        while True:
+            with self._settler.writing:
+                following = ending or self._pick()
+                if isinstance(following, Task) and not self._has_to_wait:
+                    ending = self._begin(following)
+                    continue
+            if self._in_flight.opened:
+                stop = self._settle_next()
+                ending = ending or stop
+            elif isinstance(following, policy.Stop):
+                with self._settler.writing:
+                    return self._finish(following)
+            else:
+                ending = self._get_ready()
 
     # Before the first agent
 
@@ -173,11 +146,31 @@ class Manager:
             notice=self._notice,
             redactor=self._gear.redactor,
         )
-        self._ready, self._settler = prepared.ready, prepared.settler
+        self._settler = prepared.settler
         self._landing = prepared.settler.landing
-        self._reopen, self._max_iterations = set(prepared.reopen), prepared.max_iterations
-        self._tally = policy.RunTally(cost_usd=prepared.cost_usd, tokens=prepared.tokens)
+        self._turns = Turns(
+            prepared.settler,
+            prepared.ready,
+            self._orders,
+            self._patience,
+            clock=self._clock,
+            cancelled=self._cancelled,
+            tally=policy.RunTally(cost_usd=prepared.cost_usd, tokens=prepared.tokens),
+            max_iterations=prepared.max_iterations,
+            reopen=set(prepared.reopen),
+        )
+        self._places = self._make_places()
+        self._close_places = self._places.close
         self._say_plan()
+
+    def _make_places(self) -> InPlace | Desks:
+        project, environment = self._gear.project, self._gear.project.environment
+        own = [file for file in project.settings_files if not file.is_relative_to(project.folder.path)]
+        own += [project.trust_file, project.review_memory]
+        outside = Outside(self._workspace, environment, own)
+        if self._is_isolated:
+            return Desks(self._gear, self._outfitter, self._settler, outside.settings)
+        return InPlace(self._gear, self._workspace, outside, self._settler, self._report)
 
     def _say_plan(self) -> None:
         prd, limits = self._settler.prd, self._gear.config.limits
@@ -188,34 +181,24 @@ class Manager:
                 project=prd.project,
                 branch=self._settler.branch,
                 agent=self._gear.crew.name_of(default),
-                open_tasks=len(selection.plan(prd, only=self._options.only, reopen=self._reopen)),
+                open_tasks=len(selection.plan(prd, only=self._options.only, reopen=self._turns.reopen)),
                 total_tasks=len(prd.tasks),
                 completed_tasks=completed,
-                max_iterations=self._max_iterations,
+                max_iterations=self._turns.max_iterations,
                 max_wall_time=limits.max_run_wall_time,
                 max_cost_usd=limits.max_cost_usd,
+                workers=self._gear.config.parallel.workers,
             )
         )
 
-    def _gates_on_base(self) -> Base:
-        """The gates run once on the base before any agent works, unless kept work stands in the tree."""
-        if not self._gear.gatekeeper.steps or self._pickable() is None:
-            return Base()
-        if self._landing.kept is not None:
-            base = self._settler.base_of_last()
-            self._gear.gatekeeper.remember(base)
-            return base
-        self._opening = self._workspace.open()
-        if untracked := sorted(self._opening.untracked):
-            self._notice("info", f"untracked, so an agent's changes to it do not count: {some(untracked)}")
-        with self._settler.watched():
-            guarded = self._guard(self._gear.gatekeeper.steps, self._opening)
-            return self._gear.gatekeeper.run_on_base(self._opening, guarded, strict=self._options.strict)
-
     # The loop
 
-    def _pick(self) -> Task | policy.Stop:
-        """The task to work on now, or why the run ends."""
+    def _pick(self) -> Task | policy.Stop | None:
+        """The task to work on now, or why the run ends when those that go on are settled; None while there is no room
+        beside them.
+        """
+        if not self._in_flight.has_room(self._gear.config.parallel.workers):
+            return None
         if (stop := self._orders.stop()) is not None:
             return stop
         self._settler.file.take_edits()
@@ -223,15 +206,71 @@ class Manager:
         self._allow_for_edits()
         task = self._pickable()
         if task is None:
-            return summary.why_nothing_is_left(self._settler.prd, only=self._options.only, stuck=self._stuck)
+            prd, stuck = self._settler.prd, self._turns.stuck
+            return summary.why_nothing_is_left(prd, only=self._options.only, stuck=stuck)
         if (stop := self._orders.pause()) is not None:
             return stop
-        limits = self._gear.config.limits
-        if (stop := policy.limit_reached(limits, self._tally, max_iterations=self._max_iterations)) is not None:
+        tally, beside = self._turns.tally, self._in_flight.beside
+        tally = replace(tally, iterations=tally.iterations + beside.opened, cost_usd=tally.cost_usd + beside.cost_usd)
+        limits, most = self._gear.config.limits, self._turns.max_iterations
+        if (stop := policy.limit_reached(limits, tally, max_iterations=most)) is not None:
             return stop
-        if (stop := self._expect(task)) is not None:
-            return stop
-        return task
+        return self._expect(task) or task
+
+    @property
+    def _has_to_wait(self) -> bool:
+        """Whether there is something before the next agent, when nobody works: a limited agent, gates on the base."""
+        return self._patience.is_waiting or self._base_is_old
+
+    def _get_ready(self) -> policy.Stop | None:
+        """Do that; why the run ends instead, if it does."""
+        if self._base_is_old:
+            self._base_is_old = False
+            self._turns.base = self._gates_on_base()
+        return self._patience.wait(seconds_left=self._turns.time_left(self._gear.config.limits))
+
+    def _gates_on_base(self) -> Base:
+        """The gates run once on the base before any agent works, unless kept work stands in the tree."""
+        if not self._gear.gatekeeper.steps:
+            return Base()
+        if self._landing.kept is not None:
+            return self._settler.past.base()
+        worker = self._places.free(())
+        try:
+            opening = worker.open(None)
+        except (UnusableError, Cancelled):  # the first iteration will say so
+            return Base()
+        gatekeeper, guarded = worker.gear.gatekeeper, worker.guard(worker.gear.gatekeeper.steps, opening)
+        if worker.place:
+            return gatekeeper.run_on_base(opening, guarded, strict=self._options.strict)
+        if untracked := sorted(opening.untracked):
+            self._notice("info", f"untracked, so an agent's changes to it do not count: {some(untracked)}")
+        with self._settler.watched():
+            return gatekeeper.run_on_base(opening, guarded, strict=self._options.strict)
+
+    def _begin(self, task: Task) -> policy.Stop | None:
+        """Have the task worked on; why the run ends, where it cannot be."""
+        worker = self._places.free([opened.worker for opened in self._in_flight.opened])
+        try:
+            begun = self._turns.open(task, worker, beside=self._in_flight.beside)
+        except UnusableError as error:
+            told = f"{error.result.step}: {error.result.reason}"
+            return policy.Stop("error", f"no workspace can be made for {task.id}: {told}")
+        except Cancelled:
+            return None
+        self._in_flight.begin(begun, partial(attempt, begun.assignment, self._turns.tools(begun)))
+        return None
+
+    def _settle_next(self) -> policy.Stop | None:
+        """Wait until an iteration has ended, and settle the oldest if it has; why the run ends, if it does."""
+        ended = self._in_flight.next_ended()
+        if ended is None:
+            return None
+        opened, outcome = self._turns.onto_branch(*ended)
+        with self._settler.writing:
+            stop = self._turns.settle(opened, outcome)
+        self._places.left(opened.worker)
+        return stop
 
     def _take_settings(self) -> None:
         """Go on with the configuration as a person edited it; with the last good one where that cannot be."""
@@ -243,17 +282,20 @@ class Manager:
             self._landing.config_tells_secret = False
             if config == before.config:
                 return
-            self._gear = gear = self._outfitter.anew(before, config, self._settler.prd, self._notice)
-            before.gatekeeper.close()
+            gear = self._outfitter.anew(before, config, self._settler.prd, self._notice)
         except RalphError as error:
             self._landing.config_tells_secret = isinstance(error, SecretToldError)
             self._notice("warning", f"{error}; going on with the configuration as it was")
             return
+        self._gear = gear
+        self._places.use(gear, [opened.worker for opened in self._in_flight.opened])
         self._settler.use(gear.project)
         self._patience.use(gear.config, gear.crew)
         self._notice("info", "the configuration was edited: going on with it")
-        needed = iterations_allowed(gear.project, self._settler.prd, self._options, self._reopen)
-        self._max_iterations = config.limits.max_iterations or self._tally.iterations + needed
+        if config.is_isolated != self._is_isolated:
+            self._notice("warning", "where agents work (git.workspace, parallel) is another from the next run on only")
+        needed = iterations_allowed(gear.project, self._settler.prd, self._options, self._turns.reopen)
+        self._turns.max_iterations = config.limits.max_iterations or self._turns.tally.iterations + needed
         self._base_is_old = self._base_is_old or not gear.gatekeeper.judges_as(before.gatekeeper)
 
     def _expect(self, task: Task) -> policy.Stop | None:
@@ -261,110 +303,31 @@ class Manager:
         if task.retry_after is None:
             return None
         executor = self._gear.assigner.executor(task, self._gear.assigner.stage(task, self._landing.kept))
-        return self._patience.expect(task, executor, self._settler.last_agent(task))
+        return self._patience.expect(task, executor, self._settler.past.last_agent(task))
 
     def _allow_for_edits(self) -> None:
         """What a person added, or set back to pending, has its attempts too, unless the limit is a configured one."""
+        turns = self._turns
         if self._settler.file.edited and self._gear.config.limits.max_iterations is None:
-            needed = iterations_allowed(self._gear.project, self._settler.prd, self._options, self._reopen)
-            self._max_iterations = max(self._max_iterations, self._tally.iterations + needed)
+            needed = iterations_allowed(self._gear.project, self._settler.prd, self._options, turns.reopen)
+            turns.max_iterations = max(turns.max_iterations, turns.tally.iterations + needed)
         self._settler.file.edited = False
 
     def _pickable(self) -> Task | None:
-        """The next task; first the one whose unfinished work stands in the tree."""
+        """The next task that may begin beside those that go on; first one whose unfinished work stands in the tree."""
         prd, only = self._settler.prd, self._options.only
         kept = self._landing.kept
         if kept is not None and (not only or kept.task_id in only):
             begun = selection.next_task(prd, only=(kept.task_id,))
             if begun is not None:
                 return begun
-        return selection.next_task(prd, only=only, reopen=self._reopen)
-
-    def _open(self, task: Task) -> Opened:
-        """Write order, step 1: the iteration file, prd.json, the saved state."""
-        self._reopen.discard(task.id)
-        self._landing.put_away_work_of_others(task.id)
-        number, at, kept = self._settler.take_number(), self._clock.iso(), self._landing.kept
-        stage = self._gear.assigner.stage(task, kept)
-        task = settling.opened(task, stage=stage, number=number, at=at)
-        executor = self._gear.crew.acting(self._gear.assigner.executor(task, stage), self._clock.now())
-        this = Pass(number, task, stage, self._gear.crew.member(executor))
-        self._opening = opening = self._workspace.open(kept.tree if kept else None, after=self._opening)
-        self._gear.gatekeeper.make_ready(opening)
-        guarded = self._guard((*self._gear.gatekeeper.steps, *self._gear.assigner.judging(task, stage)), opening)
-        now = self._now(self._settler.prd.replacing(task), task, opening)
-        text = self._gear.assigner.brief(this, now, opening)
-        opened = record.opened(
-            task,
-            text,
-            number=number,
-            stage=stage,
-            attempt=this.attempt,
-            agent=this.member.agent.name,
-            at=at,
-            opening=opening,
-            base=self._base,
-            clean=self._gear.redactor.clean,
+        beside = [opened.assignment.task for opened in self._in_flight.opened]
+        task = selection.next_beside(
+            prd, beside, only=only, reopen=self._turns.reopen, all_may=self._gear.config.parallel.all
         )
-        self._settler.open(opened, now.prd, opening, guarded)
-        self._report(self._opened_event(this))
-        wall_time, run_limited = self._time_left(task)
-        assignment = self._gear.assigner.assignment(
-            this,
-            opening,
-            self._base,
-            project=now.prd.project,
-            prompt=text.prompt,
-            wall_time=wall_time,
-            money_left=requirements.money_left(self._gear.config.limits, task, spent=self._tally.cost_usd),
-            run_limited=run_limited,
-            seconds=self._clock.seconds(),
-        )
-        return Opened(assignment, opened, executor, this.member.agent, guarded)
-
-    def _settle(self, opened: Opened, outcome: Outcome) -> policy.Stop | None:
-        """Write order, steps 2 and 3: the judged record, then commit, prd.json, progress, record, state commit."""
-        gates = [result for result in outcome.checks if result.method == "gate"]
-        self._base = replace(self._base, red=self._base.red - {result.step for result in gates if result.passed})
-        judged = record.judged(
-            opened.record, outcome, base=self._base, at=self._clock.iso(), clean=self._gear.redactor.clean
-        )
-        judged = record.with_judging(judged, *self._gear.judging.take())
-        judged = self._orders.judged(judged)
-        response = self._patience.look_at(judged, opened.executor)
-        if response is not None and response.remedy == "give-up-task":
-            judged = record.given_up(judged, response.reason)
-        spent = self._spent.get(judged.task_id, 0.0) + judged.duration_ms / 1000
-        self._spent[judged.task_id] = spent
-        final, settlement = self._settler.settle(
-            judged,
-            opened.assignment.opening,
-            time_left=self._gear.config.limits.max_wall_time - spent,
-        )
-        self._tally = policy.RunTally(
-            iterations=self._tally.iterations + 1,
-            elapsed=self._clock.monotonic() - self._started,
-            cost_usd=self._tally.cost_usd + final.spent_usd,
-            tokens=self._tally.tokens + final.spent_tokens,
-        )
-        completes = settlement.trigger == "complete"
-        if completes:
-            self._base = self._base.after(gates)
-        if settlement.stop_reason == "stuck":
-            self._stuck.add(final.task_id)
-        self._touched[final.task_id] = final.commit if completes else None
-        self._report(summary.settled_event(final, settlement, self._settler.prd, self._tally))
-        return self._stop(settlement, response)
-
-    def _stop(self, settlement: policy.Settlement, response: Response | None) -> policy.Stop | None:
-        """Why the run ends after an iteration, if it does: an agent's failure is looked upon with patience."""
-        if response is None:
-            return settlement.stop
-        if self._gear.config.limits.max_iterations is None:
-            self._max_iterations += 1  # an iteration that does not count takes none away
-        if response.remedy != "stop":
-            return None
-        return policy.Stop("rate-limited" if response.limited else "error", response.reason)
+        if beside and task is not None and task.id in self._turns.not_merged:
+            return None  # beside an older one it might not be merged again
+        return task
 
     def _finish(self, stop: policy.Stop) -> events.RunEnded:
         if stop.stop_reason == "cancelled":
@@ -373,93 +336,21 @@ class Manager:
         ended = summary.run_ended(
             stop,
             self._settler.prd,
-            touched=self._touched,
-            tally=self._tally,
-            duration=self._clock.monotonic() - self._started,
+            touched=self._turns.touched,
+            tally=self._turns.tally,
+            duration=self._turns.duration,
             branch=self._settler.branch,
             held=self._settler.watch.held,
         )
         self._report(ended)
         return ended
 
-    # Parts of an iteration
-
-    def _guard(self, steps: Iterable[VerificationStep], opening: Opening) -> guard.Guard:
-        """What nobody but Ralph and a person may change, as it is now; `steps` are all that judge the work."""
-        files = (*self._outside.files(steps, opening), *self._gear.gatekeeper.copied_files())
-        return guard.remember(self._gear.project.repository, files)
-
-    def _now(self, prd: Prd, task: Task, opening: Opening) -> Now:
-        kept = self._landing.kept
-        return Now(
-            prd=prd,
-            progress=self._settler.progress_text(),
-            commits=self._landing.recent_commits(),
-            feedback=self._settler.feedback_for(task),
-            changed=self._workspace.changes(opening.tree, kept.tree) if kept else (),
-            iteration=self._tally.iterations + 1,
-            max_iterations=self._max_iterations,
-        )
-
-    def _time_left(self, task: Task) -> tuple[float, bool]:
-        """How long the agent may take, in seconds, and whether it is the run's limit that says so."""
-        limits = self._gear.config.limits
-        own = min(limits.iteration_timeout, limits.max_wall_time - self._spent.get(task.id, 0.0))
-        of_run = self._run_time_left()
-        return (max(1.0, own), False) if of_run is None else (max(1.0, min(own, of_run)), of_run <= own)
-
-    def _run_time_left(self) -> float | None:
-        """What the run's own limit leaves, in seconds; None without one."""
-        limit = self._gear.config.limits.max_run_wall_time
-        return None if limit is None else limit - (self._clock.monotonic() - self._started)
-
-    def _tools(self, opened: Opened) -> Tools:
-        results, gear = ResultCache(), self._gear
-        return Tools(
-            agent=opened.agent,
-            priced=lambda result: gear.crew.completed(result, opened.executor),
-            workspace=self._workspace,
-            who=self._ready.who,
-            hooks=lambda put_back: gear.hooks(self._cancelled, put_back),
-            run_gates=lambda tree: gear.gatekeeper.run_for(opened.assignment, tree, results),
-            tree_after_gates=lambda tree: gear.gatekeeper.tree_after(opened.assignment.opening, tree),
-            stand=lambda tree: gear.gatekeeper.stand(opened.assignment.opening, tree),
-            results=results,
-            ask=gear.model.ask,
-            no_model=gear.model.missing,
-            review=self._review,
-            summarizer=gear.summarizer,
-            run_commit_hooks=gear.gatekeeper.commit_hooks(),
-            guarded=opened.guarded,
-            restore_state=self._settler.restore_state,
-            keep_aside=lambda files: leftovers.keep_aside(gear.project, opened.assignment.number, files),
-            redactor=gear.redactor,
-            sign=self._ready.sign,
-            cancelled=self._cancelled,
-            report=self._report,
-        )
-
-    def _review(self, task: Task, tier: Tier, change: ReviewedChange) -> Review | None:
-        def patiently(ask: Ask, reviewer: str) -> Ask:
-            return self._patience.patiently(ask, reviewer, task, seconds_left=self._run_time_left)
-
-        return self._gear.reviewing.in_loop(task, tier, change, patiently=patiently)
-
-    def _opened_event(self, this: Pass) -> events.IterationOpened:
-        prd = self._settler.prd
-        return events.IterationOpened(
-            iteration_number=this.number,
-            index=self._tally.iterations + 1,
-            max_iterations=self._max_iterations,
-            task_id=this.task.id,
-            title=this.task.title,
-            stage=this.stage,
-            attempt=this.attempt,
-            max_attempts=self._gear.assigner.max_attempts(this.task, this.stage),
-            completed_tasks=sum(other.status == "completed" for other in prd.tasks),
-            total_tasks=len(prd.tasks),
-            agent=self._gear.crew.name_of(this.member.agent.name),
-        )
+    def _end_work(self) -> None:
+        """Whatever happened: no agent goes on, and no checkout stays."""
+        if self._in_flight.opened:
+            self._cancelled.set()
+        self._in_flight.end()
+        self._close_places()
 
     def _notice(self, level: str, text: str) -> None:
         self._report(events.Notice("warning" if level == "warning" else "info", text))

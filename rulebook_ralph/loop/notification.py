@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
-from typing import Self
+from typing import Self, TypedDict
 
 from rulebook_ralph.core import events
 from rulebook_ralph.core.enumeration import some
@@ -28,6 +28,15 @@ _LONGEST = 20_000
 _LONGEST_TITLE = 250
 _LOOKED_AT = 10.0
 """Seconds for a look at the addresses, which asks nobody."""
+
+
+class _Message(TypedDict):
+    """What the sender reads; each address with its index in the configuration."""
+
+    addresses: list[tuple[int, str]]
+    title: str
+    body: str
+    kind: str
 
 
 class Notifier:
@@ -74,7 +83,12 @@ class Notifier:
         addresses = [pair for pair in enumerate(resolved(notify.urls, self._environment)) if pair[1]]
         if not addresses or not is_installed():
             return  # told at the start
-        message = {"addresses": addresses, "title": clean(title)[:_LONGEST_TITLE], "body": clean(body), "kind": kind}
+        message: _Message = {
+            "addresses": addresses,
+            "title": clean(title)[:_LONGEST_TITLE],
+            "body": clean(body),
+            "kind": kind,
+        }
 
         def work() -> None:
             failed = _asked(message, self._environment, notify.timeout)
@@ -100,14 +114,14 @@ def problems(notify: Notify, environment: Mapping[str, str]) -> list[Diagnosis]:
     addresses = resolved(notify.urls, environment)
     missing = [variable_of(url) for url, address in zip(notify.urls, addresses, strict=True) if not address]
     found = [warning(f"notify.urls: {name} is not set in the environment", "set it to an address") for name in missing]
-    message = {"addresses": [pair for pair in enumerate(addresses) if pair[1]], "title": "", "body": "", "kind": "info"}
-    failed = _asked(message, environment, _LOOKED_AT) if message["addresses"] else []
+    known = [pair for pair in enumerate(addresses) if pair[1]]
+    message: _Message = {"addresses": known, "title": "", "body": "", "kind": "info"}
+    failed = _asked(message, environment, _LOOKED_AT) if known else []
     return [*found, *(warning(problem, "see the services that it knows: apprise --details") for problem in failed)]
 
 
-def _asked(message: Mapping[str, object], environment: Mapping[str, str], timeout: float) -> list[str]:
+def _asked(message: _Message, environment: Mapping[str, str], timeout: float) -> list[str]:
     """Have the sender do it; which entries failed, and how."""
-    addresses: list[tuple[int, str]] = message["addresses"]  # type: ignore[assignment]  # as the callers make it
     try:
         told = subprocess.run(
             [sys.executable, "-P", str(_SENDER)],
@@ -125,7 +139,7 @@ def _asked(message: Mapping[str, object], environment: Mapping[str, str], timeou
     except OSError as error:
         told, left = b"", f"the sender cannot be started: {error.strerror}"
     done = dict(line.partition(" ")[::2] for line in told.decode("utf-8", "replace").splitlines())
-    results = [(named(index, address), done.get(str(index), left)) for index, address in addresses]
+    results = [(named(index, address), done.get(str(index), left)) for index, address in message["addresses"]]
     return [f"{name}: {problem}" for name, problem in results if problem]
 
 

@@ -95,8 +95,8 @@ class Orders:
 
 
 def _when(situation: Situation) -> str:
-    if situation.waiting_until:
+    """A wait ends as soon as a pause is asked for."""
+    working = [each for each in situation.at_work if each.waiting is None]
+    if situation.waiting or (situation.at_work and not working):
         return "now, as no agent works"
-    if situation.at_work is None:
-        return "before the next iteration"
-    return f"after iteration {situation.at_work.iteration_number} ({situation.at_work.task_id})"
+    return f"after {orders.named(working)}" if working else "before the next iteration"

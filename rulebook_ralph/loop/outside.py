@@ -38,6 +38,11 @@ class Outside:
         self._settings = (*settings_files(repository), *settings)
         self._tracked: dict[str, bool] = {}
 
+    @property
+    def settings(self) -> tuple[Path, ...]:
+        """Those among them that are outside the repository, whatever is run."""
+        return tuple(dict.fromkeys(_with_targets(self._settings)))
+
     def files(self, steps: Iterable[VerificationStep], opening: Opening) -> tuple[Path, ...]:
         """All of them, as absolute paths, for what those steps run in a tree as it is at opening."""
         root = self._repository.root

@@ -18,7 +18,7 @@ def own_folders(repository: Repository, tracked: Sequence[str]) -> tuple[str, ..
         path for root in roots for path in (_besides(root, tracked) if root.parent.parent == root.parent else [root])
     ]
     with suppress(RalphError):
-        found.append(isolated_place.folder_of(repository.git.environment, repository.root, repository.common_folder))
+        found.append(isolated_place.folder_of(repository.git.environment, repository.root, repository.git_folder))
     return tuple(sorted(map(str, found)))
 
 

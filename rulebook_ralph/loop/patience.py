@@ -96,12 +96,21 @@ class Patience:
             return None
         if seconds_left is not None and pending.seconds >= seconds_left:
             return Stop("max-wall-time", f"the run's time limit comes before the agent can go on: {pending.reason}")
-        self._wait_until(pending.until, pending.reason)
+        self._wait_until(pending.until, pending.reason, self._report)
         return None
 
-    def patiently(self, ask: Ask, reviewer: str, task: Task, *, seconds_left: Callable[[], float | None]) -> Ask:
-        """Ask a reviewer, and ask it again while what failed may heal: the work waits for it, and no agent works. What
-        it gives raises GivenUpError where that comes to nothing, and ModelError for what may be the question's doing.
+    def patiently(
+        self,
+        ask: Ask,
+        reviewer: str,
+        task: Task,
+        *,
+        seconds_left: Callable[[], float | None],
+        report: Callable[[events.Event], None],
+    ) -> Ask:
+        """Ask a reviewer, and ask it again while what failed may heal: the work waits for it, and its agent with it.
+        What it gives raises GivenUpError where that comes to nothing, and ModelError for what may be the question's
+        doing. `report` is told of the wait.
         """
 
         def asked(question: Question) -> str:
@@ -109,14 +118,21 @@ class Patience:
                 try:
                     answer = ask(question)
                 except ModelError as error:
-                    self._bear(error, reviewer, task, seconds_left)
+                    self._bear(error, reviewer, task, seconds_left, report)
                 else:
                     self._of_reviewers.pop(reviewer, None)
                     return answer
 
         return asked
 
-    def _bear(self, error: ModelError, reviewer: str, task: Task, seconds_left: Callable[[], float | None]) -> None:
+    def _bear(
+        self,
+        error: ModelError,
+        reviewer: str,
+        task: Task,
+        seconds_left: Callable[[], float | None],
+        report: Callable[[events.Event], None],
+    ) -> None:
         """Wait until a reviewer that failed may be asked again. Raises the error, or GivenUpError."""
         fault = error.fault
         if fault is None or fault.kind not in faults.WORTH_ASKING_AGAIN:
@@ -134,20 +150,20 @@ class Patience:
         left = seconds_left()
         if left is not None and response.seconds >= left:
             raise GivenUpError(f"the run's time limit comes before it can be: {response.reason}", "max-wall-time")
-        if response.until and not self._wait_until(response.until, f"reviewer {reviewer}: {response.reason}"):
+        if response.until and not self._wait_until(response.until, f"reviewer {reviewer}: {response.reason}", report):
             raise GivenUpError(f"the run was told to end while it was waited for: {response.reason}", "paused")
 
-    def _wait_until(self, until: datetime, reason: str) -> bool:
+    def _wait_until(self, until: datetime, reason: str, report: Callable[[events.Event], None]) -> bool:
         """Tell every second how long it is still; False where the order to end came before."""
         begins = True
         while (left := (until - self._clock.now()).total_seconds()) > 0:
             if self._cancelled.is_set():
                 return False
-            self._report(events.Waiting(reason, until, left, begins))
+            report(events.Waiting(reason, until, left, begins))
             begins = False
             if _ordered(self._cancelled, min(_TICK, left)):
                 return False
-        self._report(events.Waiting(reason, until, 0.0))
+        report(events.Waiting(reason, until, 0.0))
         return True
 
     def _means(self, executor: str) -> Means:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from rulebook_ralph import resources
 from rulebook_ralph.agents import registry
+from rulebook_ralph.checks.model_answer import asked_twice
 from rulebook_ralph.checks.plan_answer import UnusablePlanError, read_plan
 from rulebook_ralph.core.model import Prd
 from rulebook_ralph.core.plan import MOST_TASKS, Plan, extended, unfit
@@ -19,7 +20,6 @@ from rulebook_ralph.loop.templates import PLAN, Templates, shown
 
 DATA_BEGINS = "# The data"
 
-_ATTEMPTS = 2
 _MOST_TOLD = 30
 _LONGEST_REFUSED = 60_000
 """Characters of a refused answer that are shown to the one who gave it."""
@@ -77,16 +77,19 @@ class Planning:
 
         An answer that is refused is asked for again, once. Raises NoPlanError, and BrokenTemplateError.
         """
-        refused, faults = "", tuple[Fault, ...]()
-        for _ in range(_ATTEMPTS):
-            try:
-                refused = ask(self.question(answers, questions_left, refused, faults))
-                return self._accepted(read_plan(refused, questions_left=questions_left))
-            except ModelError as error:
-                raise NoPlanError(f"the planner gave no answer: {error}") from error
-            except UnusablePlanError as error:
-                faults = error.faults
-        raise NoPlanError("the planner's answer cannot be used, and nothing was added", *faults)
+        said = ""
+
+        def asked(refused: UnusablePlanError | None) -> Plan:
+            nonlocal said
+            said = ask(self.question(answers, questions_left, said, refused.faults if refused else ()))
+            return self._accepted(read_plan(said, questions_left=questions_left))
+
+        try:
+            return asked_twice(asked, UnusablePlanError)
+        except ModelError as error:
+            raise NoPlanError(f"the planner gave no answer: {error}") from error
+        except UnusablePlanError as error:
+            raise NoPlanError("the planner's answer cannot be used, and nothing was added", *error.faults) from error
 
     @property
     def _has_gates(self) -> bool:

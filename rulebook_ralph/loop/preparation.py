@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.core import requirements, selection
-from rulebook_ralph.core.model import Prd
+from rulebook_ralph.core.model import PARALLEL, Prd
 from rulebook_ralph.core.redaction import Redactor
+from rulebook_ralph.core.settings import Parallel
 from rulebook_ralph.loop import distrust, leftovers, prd_file, preflight, recovery, template_check, ticking
 from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.landing import Landing
@@ -15,6 +16,7 @@ from rulebook_ralph.loop.preflight import Ready
 from rulebook_ralph.loop.project import Project, load_prd
 from rulebook_ralph.loop.settler import Settler
 from rulebook_ralph.state import disk
+from rulebook_ralph.workspace.rebasing import require_merge
 from rulebook_ralph.workspace.repository import check_out_branch
 from rulebook_ralph.workspace.snapshot import Workspace
 
@@ -60,16 +62,21 @@ def prepare(
     settler = Settler(project, landing, prd, data, clock=clock, notice=notice)
     left = recovery.Recovery(project, workspace, settler, crew, ready.who, clock, notice, redactor).recover()
     if left or after_death:
-        landing.reset_user_index()
+        landing.reset_user_index(worked_elsewhere=recovery.worked_elsewhere(project, left))
         leftovers.clear_passing(project)
     leftovers.clear(project)
     preflight.require_nothing_unfinished(project)
     recovery.end_leaving(project, workspace)
     landing.kept = recovery.kept_work(project, workspace)
-    if landing.kept is None:
+    if landing.kept is None and not project.config.is_isolated:
         preflight.require_unmodified(project)
     if done := check_out_branch(project.repository, settler.branch):
         notice("info", f"{done}; all commits of this run go there")
+    if project.config.is_isolated:
+        require_merge(project.repository)
+        settler.move_out()
+        if _none_may_join(project.config.parallel, settler.prd):
+            notice("info", "no open task is marked [P], so they run one after the other; parallel.all would let them")
     for line in ticking.said_to_be_done(project.root, settler.prd):
         notice("info", line)
     reopen = _reopened(project, settler.prd, options)
@@ -81,6 +88,12 @@ def prepare(
         cost_usd=sum(record.spent_usd for record in left),
         tokens=sum(record.spent_tokens for record in left),
     )
+
+
+def _none_may_join(parallel: Parallel, prd: Prd) -> bool:
+    """Whether several were asked for, and no two of the tasks could be worked on at once."""
+    open_tasks = selection.open_tasks(prd)
+    return parallel.workers > 1 and not parallel.all and not any(PARALLEL in task.markers for task in open_tasks)
 
 
 def _require_means(

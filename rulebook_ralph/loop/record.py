@@ -1,7 +1,7 @@
 """The record of an iteration through its phases: executing, judged, settled. Pure functions on values."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -22,6 +22,7 @@ def opened(
     task: Task,
     text: Brief,
     *,
+    others: Sequence[Task],
     number: int,
     stage: Stage,
     attempt: int,
@@ -29,6 +30,7 @@ def opened(
     at: str,
     opening: Opening,
     base: Base,
+    isolated: bool,
     clean: Callable[[str], str],
 ) -> Iteration:
     """The record before the agent starts: what it is given, and what its work is measured against."""
@@ -42,7 +44,8 @@ def opened(
         timestamp=at,
         started_at=at,
         base_commit=opening.commit,
-        tasks_attempted=(task.id,),
+        isolated=isolated,
+        tasks_attempted=(task.id, *(each.id for each in others)),
         red_on_base=tuple(sorted(base.red)),
         tests_on_base=dict(base.tests),
         failing_on_base=dict(base.failing),
@@ -113,9 +116,10 @@ def settled(record: Iteration, settlement: Settlement) -> Iteration:
         stop_reason=settlement.stop_reason or record.stop_reason,
         feedback=settlement.feedback[:_MAX_TEXT],
         restarted=settlement.restarted,
-        tasks_completed=(record.task_id,) if completes else (),
+        rolled_back=settlement.rollback,
+        tasks_completed=record.tasks if completes else (),
         commit=record.commit if completes else None,
-        failed_count=int(settlement.completion_status in ("failed", "blocked")),
+        failed_count=len(record.tasks) if settlement.completion_status in ("failed", "blocked") else 0,
     )
 
 

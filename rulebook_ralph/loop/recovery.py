@@ -5,6 +5,7 @@ agent's raw output tells (tokens, cost, session, its last words) is taken over. 
 judged, skipping what was done already.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,19 +24,28 @@ from rulebook_ralph.loop.iteration import redacted
 from rulebook_ralph.loop.landing import Kept, Notice
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.loop.settler import Settler
+from rulebook_ralph.loop.unfinished import is_between_stages
 from rulebook_ralph.state import disk, history, store
-from rulebook_ralph.workspace import commits
+from rulebook_ralph.workspace import commits, isolated
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
 
 _INTERRUPTED = Verdict(
     action="stop",
     hook="recovery",
-    reason="Ralph ended while the agent worked; its partial work is kept in the tree",
+    reason="Ralph ended while the agent worked; its partial work is kept",
     stop_reason="interrupted",
     counts=False,
 )
 _PUT_BACK = "The last attempt was interrupted on another commit than the base, so the tree was put back to the base."
 _FEEDBACK = "The last attempt was interrupted; its partial work stands in the tree. Look at it, then go on."
+_ELSEWHERE = (
+    "The last attempt was interrupted; its partial work is kept in commit {}. Look at it, then go on; where it does "
+    "not stand in the tree, read it with `git show`."
+)
+_MAY_BE_TORN = (
+    "The last attempt was interrupted when the machine went down. What was left of its work may be torn, so you start "
+    "from the branch; it is kept in commit {}: read it with `git show`, and take what is sound."
+)
 
 _GRACE = 10.0
 """Seconds after an agent's last sign of life in which HEAD is still taken to be where the agent moved it."""
@@ -77,7 +87,8 @@ class Recovery:
     def recover(self) -> tuple[Iteration, ...]:
         """Settle every iteration that a dead run left open, oldest first; the records as they were judged."""
         found = []
-        for record in history.unsettled(self.project.folder):
+        for left in history.unsettled(self.project.folder):
+            record = left
             saved = leftovers.load(self.project, record.iteration_number)
             tips: tuple[str, ...] = ()
             rollback = False
@@ -87,14 +98,13 @@ class Recovery:
                 opening = Opening(record.base_commit, tree, now.untracked, now.ignore_files)
             else:
                 opening = saved.opening
-                if record.phase == "executing":
+                if record.phase == "executing" and not record.isolated:
                     rollback = self._left_the_base(saved)
                     tips = self._restore_git(saved)
             if record.phase == "executing":
-                record = self._interrupted(record, opening, tips, rollback=rollback)  # noqa: PLW2901 - the same iteration, one phase on
-                record, _ = self.settler.write_judged(  # noqa: PLW2901
-                    self.settler.with_past(record), opening, time_left=1.0, rollback=rollback
-                )
+                judged = self._interrupted(record, saved, opening, tips, rollback=rollback)
+                judged = self.settler.with_past(judged)
+                record, _ = self.settler.write_judged(judged, opening, time_left=1.0, rollback=rollback)
             self._settle(record, opening)
             found.append(record)
         return tuple(found)
@@ -141,19 +151,46 @@ class Recovery:
 
     def _settle(self, judged: Iteration, opening: Opening) -> None:
         """Carry out the verdict. A tree that somebody changed since is not rolled back: the work is in its snapshot."""
+        if judged.isolated:
+            self.settler.resettle(judged, opening, keep_tree=False)
+            return
         self.workspace.open(judged.tree)
         standing = self.workspace.capture(opening)
         tree = judged.tree
         moved = tree is not None and not _is_on_the_way(self.project, self.workspace, standing, tree, opening.tree)
         self.settler.resettle(judged, opening, keep_tree=moved)
 
-    def _interrupted(self, record: Iteration, opening: Opening, tips: tuple[str, ...], *, rollback: bool) -> Iteration:
-        """The record of an attempt that was cut short, with its partial work and raw output saved."""
-        self.workspace.open(opening.tree)
-        tree = self.workspace.capture(opening)
-        number = record.iteration_number
+    def _left(self, record: Iteration, saved: leftovers.Leftovers | None, opening: Opening) -> str:
+        """The tree that the attempt left; the base's where its checkout is gone. The checkout stays until all is
+        recovered: this recovery may die, too.
+        """
+        if not record.isolated:
+            self.workspace.open(opening.tree)
+            return self.workspace.capture(opening)
+        place = isolated.take_over(self.project.repository, saved.place) if saved and saved.place else None
+        if place is None:
+            return opening.tree
+        try:
+            workspace = isolated.reopen(self.project.repository, place, opening)
+            return workspace.capture(opening) if workspace is not None else opening.tree
+        finally:
+            place.leave()
+
+    def _saved(
+        self, record: Iteration, saved: leftovers.Leftovers | None, opening: Opening, tips: tuple[str, ...]
+    ) -> tuple[str, str]:
+        """The tree to go on from, and the snapshot with what the attempt left. Of a checkout a snapshot that was made
+        already is believed: what stands there since may be a merge that was begun. What may be torn is kept, no more.
+        """
+        repository, number = self.project.repository, record.iteration_number
+        reference = commits.snapshot_reference(self.settler.prd.project, record.task_id, number)
+        may_be_torn = saved is not None and saved.may_be_torn
+        made = repository.commit_of(reference) if record.isolated else None
+        if made is not None and repository.commit_of(f"{made}^") == opening.commit:  # else it was no more than begun
+            return opening.tree if may_be_torn else repository.tree_of(made), made
+        tree = self._left(record, saved, opening)
         snapshot = commits.Snapshot(
-            reference=commits.snapshot_reference(self.settler.prd.project, record.task_id, number),
+            reference=reference,
             tree=tree,
             base=opening.commit,
             prompt=record.prompt,
@@ -162,6 +199,23 @@ class Recovery:
             message=f"ralph: interrupted attempt {record.attempt} at {record.task_id} (iteration {number})",
             kept_tips=tips,
         )
+        made = commits.save_snapshot(repository, self.who, snapshot, seconds=self.clock.seconds())
+        return opening.tree if may_be_torn else tree, made
+
+    def _interrupted(
+        self,
+        record: Iteration,
+        saved: leftovers.Leftovers | None,
+        opening: Opening,
+        tips: tuple[str, ...],
+        *,
+        rollback: bool,
+    ) -> Iteration:
+        """The record of an attempt that was cut short, with its partial work and raw output saved."""
+        tree, snapshot = self._saved(record, saved, opening, tips)
+        feedback = _PUT_BACK if rollback else _FEEDBACK
+        if record.isolated:
+            feedback = (_MAY_BE_TORN if saved and saved.may_be_torn else _ELSEWHERE).format(snapshot)
         at = self.clock.iso()
         return replace(
             self._with_output(record),
@@ -170,10 +224,10 @@ class Recovery:
             ended_at=at,
             verdict=_INTERRUPTED,
             stop_reason="interrupted",
-            feedback=_PUT_BACK if rollback else _FEEDBACK,
+            feedback=feedback,
             context_loss=True,
             tree=tree,
-            snapshot=commits.save_snapshot(self.project.repository, self.who, snapshot, seconds=self.clock.seconds()),
+            snapshot=snapshot,
             files_changed=tuple(change.path for change in self.workspace.changes(opening.tree, tree)),
         )
 
@@ -225,17 +279,23 @@ def kept_work(project: Project, workspace: Workspace) -> Kept | None:
     return restored.kept(project, workspace) or work_of_last(project, workspace)
 
 
+def worked_elsewhere(project: Project, left: Sequence[Iteration]) -> bool:
+    """Whether a dead run, which left these iterations open, worked in checkouts of its own, so that the user's tree and
+    index were a person's alone.
+    """
+    if left or project.config.is_isolated:
+        return all(record.isolated for record in left)
+    last = _last(project)
+    return last is not None and last.isolated
+
+
 def work_of_last(project: Project, workspace: Workspace) -> Kept | None:
     """The unfinished work that the last iteration left and that still stands as it was, or None."""
-    numbers = history.numbers(project.folder)
-    if not numbers:
+    last = _last(project)
+    if last is None:
         return None
-    try:
-        last = history.read(project.folder, numbers[-1])
-    except RalphError:
-        return None
-    goes_on = last.completion_status in ("failed", "interrupted", "limited", "cancelled") or _is_between_stages(last)
-    if last.tree is None or not goes_on:
+    goes_on = last.completion_status in ("failed", "interrupted", "limited", "cancelled") or is_between_stages(last)
+    if last.tree is None or last.isolated or not goes_on:
         return None
     if not project.repository.tree_exists(last.tree):
         return None
@@ -251,6 +311,14 @@ def work_of_last(project: Project, workspace: Workspace) -> Kept | None:
             f"are not committed: {some(new)}; commit them, or move them away"
         )
     return None
+
+
+def _last(project: Project) -> Iteration | None:
+    numbers = history.numbers(project.folder)
+    try:
+        return history.read(project.folder, numbers[-1]) if numbers else None
+    except RalphError:
+        return None
 
 
 def _is_on_the_way(project: Project, workspace: Workspace, standing: str, tree: str, base: str) -> bool:
@@ -270,8 +338,3 @@ def _begins(path: Path, content: bytes | None) -> bool:
         return content is not None and not path.is_symlink() and content.startswith(path.read_bytes())
     except OSError:
         return False
-
-
-def _is_between_stages(last: Iteration) -> bool:
-    """Whether a stage was verified, but not yet the whole task."""
-    return last.completion_status == "completed" and not last.tasks_completed

@@ -9,9 +9,10 @@ from rulebook_ralph.loop import brief, prd_file, preflight, summary, template_ch
 from rulebook_ralph.loop.codebase import Codebase
 from rulebook_ralph.loop.landing import RECENT_COMMITS
 from rulebook_ralph.loop.options import RunOptions
+from rulebook_ralph.loop.past import Past
 from rulebook_ralph.loop.preparation import iterations_allowed
 from rulebook_ralph.loop.project import Project, load_prd
-from rulebook_ralph.loop.settler import last_feedback, read_progress
+from rulebook_ralph.loop.settler import read_progress
 from rulebook_ralph.state import history
 from rulebook_ralph.workspace.repository import require_branch
 
@@ -56,7 +57,7 @@ def rehearse(project: Project, options: RunOptions) -> Rehearsal:
         max_iterations=most,
         max_wall_time=config.limits.max_run_wall_time,
         max_cost_usd=config.limits.max_cost_usd,
-        gates=tuple((step.name, step.command) for step in config.verification.steps),
+        gates=tuple((step.name, step.command) for step in config.verification.gates),
         reason="" if first else summary.why_nothing_is_left(prd, only=options.only).reason,
         prompt=_prompt(project, prd, first.id, most) if first else "",
         notices=tuple(notices),
@@ -78,7 +79,7 @@ def as_text(found: Rehearsal) -> str:
         *(f"  {task_id}: {title} (at most {counted(left, 'attempt')})" for task_id, title, left in found.tasks),
         "",
         "Gates after each attempt:",
-        *(f"  {name}: {command}" for name, command in found.gates),
+        *([f"  {name}: {command}" for name, command in found.gates] or ["  none"]),
         "",
         "The first prompt:",
         "",
@@ -122,7 +123,7 @@ def _prompt(project: Project, prd: Prd, task_id: str, most: int) -> str:
             commits=project.repository.recent_commits(RECENT_COMMITS),
             rules=requirements.rules_for(config, task),
             steps=config.verification.gates,
-            feedback=last_feedback(project, task),
+            feedback=Past(project.folder).feedback_for(task),
             iteration=1,
             max_iterations=most,
             attempt=opened.attempts.get(stage, 0) + 1,

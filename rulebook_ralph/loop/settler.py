@@ -12,21 +12,23 @@ from threading import RLock
 import msgspec
 
 from rulebook_ralph.clock import Clock
-from rulebook_ralph.core import best_attempt, edits, merging, policy, repeats, requirements, settling
+from rulebook_ralph.core import edits, merging, policy, requirements, settling
 from rulebook_ralph.core.edits import Sent
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Decision, Iteration
+from rulebook_ralph.core.group import as_one
 from rulebook_ralph.core.merging import differences
 from rulebook_ralph.core.model import Prd, Task
 from rulebook_ralph.core.plan import AddAll
 from rulebook_ralph.core.taking import Put, Take
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import leftovers, record
-from rulebook_ralph.loop.gatekeeper import Base
 from rulebook_ralph.loop.landing import Landing, Notice
+from rulebook_ralph.loop.past import Past
 from rulebook_ralph.loop.prd_file import PrdFile
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.loop.summary import reason_of
+from rulebook_ralph.loop.unfinished import Unfinished
 from rulebook_ralph.loop.watch import Watch
 from rulebook_ralph.state import codec, disk, editable, history, progress, store
 from rulebook_ralph.workspace import commits
@@ -55,8 +57,8 @@ class Settler:
         self._clock = clock
         self._notice = notice
         self._progress: tuple[disk.Fingerprint | None, str] = (None, "")
-        self._last: dict[str, Iteration] = {}
         self.landing = landing
+        self.past = Past(project.folder)
         self.writing = RLock()
         self.watch = Watch(project, fetch=landing.saved_content, take=self._take_meanwhile, notice=notice)
         self.file = PrdFile(project.folder, prd, prd_bytes, clock=clock, notice=notice)
@@ -78,6 +80,19 @@ class Settler:
         """Go on with another configuration."""
         self._project = self.landing.project = project
 
+    def tip(self) -> str:
+        """The last commit on the branch. Raises RalphError where it is gone."""
+        tip = self._project.repository.commit_of(f"refs/heads/{self.branch}")
+        if tip is None:
+            raise RalphError(f"branch {self.branch} is gone; bring it back, then: ralph resume")
+        return tip
+
+    def move_out(self) -> None:
+        """Before agents work elsewhere: unfinished work leaves the user's tree, and its task goes on from it there."""
+        if (kept := self.landing.kept) is not None:
+            self.past.bring_back(kept.task_id, Unfinished(kept.tree, self._project.repository.head()))
+            self.landing.put_away_work_of_others("")
+
     # What an iteration is made of
 
     def take_number(self) -> int:
@@ -91,50 +106,30 @@ class Settler:
             self._progress = (seen, read_progress(self._project))
         return self._progress[1]
 
-    def feedback_for(self, task: Task) -> str:
-        """What the task's last attempt must be told, from this run or from the history."""
-        last = self._last.get(task.id)
-        return last.feedback if last else last_feedback(self._project, task)
-
-    def last_agent(self, task: Task) -> str:
-        """Who worked on the task last; empty where nobody did."""
-        number = task.settled_iteration
-        last = self._last.get(task.id) or (_read(self._project, number) if number is not None else None)
-        return last.agent if last else ""
-
-    def base_of_last(self) -> Base:
-        """What the gates said of the base of the last iteration, less what was green since."""
-        numbers = history.numbers(self._project.folder)
-        if not numbers:
-            return Base()
-        last = history.read(self._project.folder, numbers[-1])
-        return Base(
-            frozenset(last.red_on_base), last.tests_on_base, last.failing_on_base, frozenset(last.written_on_base)
-        )
-
-    def _before(self, judged: Iteration) -> Iteration | None:
-        """The task's iteration before this one, None where it starts anew."""
-        task = next((task for task in self.prd.tasks if task.id == judged.task_id), None)
-        if task is None or task.settled_iteration is None or not task.attempts:
-            return None
-        return self._last.get(task.id) or _read(self._project, task.settled_iteration)
-
     # Write order, step 1
 
-    def open(self, opened: Iteration, prd: Prd, opening: Opening, git_files: git_guard.Guard) -> None:
-        """What the agent must leave alone is remembered, also against a crash; then the iteration file, prd.json."""
+    def open(self, opened: Iteration, prd: Prd, opening: Opening, git_files: git_guard.Guard, *, place: str) -> None:
+        """What the agent must leave alone is remembered, also against a crash; then the iteration file, prd.json. Of an
+        agent that works in a checkout of its own (`place`) the state folder is out of the way: what changes there is a
+        person's.
+        """
         folder = self._project.folder
         if not self.landing.has_saved_state:
             self.landing.save_state()
         name = f"history/iteration-{opened.iteration_number}.json"
         data = self.file.encoded(prd)
-        files, covered = leftovers.edited_by_people(folder)
-        state = {**files, "prd.json": data, name: codec.encode_iteration(opened)}
-        leftovers.save(self._project, opened.iteration_number, opening, git_files, state, covered=covered)
+        number, state = opened.iteration_number, {name: codec.encode_iteration(opened)}
+        if not place:
+            files, covered = leftovers.edited_by_people(folder)
+            state |= {**files, "prd.json": data}
+            leftovers.save(self._project, number, opening, git_files, state, covered=covered)
+        else:
+            leftovers.save(self._project, number, opening, git_files, state, covered=(), place=place)
         history.create(folder, opened)
         self._put_prd(prd)
         self.landing.unsaved |= {"progress.txt", "config.yaml", name}
-        self._begin_watch(opened.iteration_number)
+        if not place:
+            self._begin_watch(number)
 
     def restore_state(self) -> tuple[str, ...]:
         """Put back what was changed in the state folder while others ran; returns what the agent must be told."""
@@ -240,19 +235,9 @@ class Settler:
         return judged, settlement
 
     def with_past(self, judged: Iteration) -> Iteration:
-        """The record with what the iterations before add: same failures in a row, feedback still to be answered, which
-        attempt came furthest.
-        """
-        last = self._before(judged)
-        judged = repeats.handed_on(repeats.counted(judged, last), last)
-        further = best_attempt.better(judged, self._best_until(last))
-        return msgspec.structs.replace(judged, best_attempt=further.iteration_number if further else None)
-
-    def _best_until(self, last: Iteration | None) -> Iteration | None:
-        """The attempt that had come furthest by then, where its record is still there."""
-        if last is None or last.best_attempt is None:
-            return None
-        return last if last.best_attempt == last.iteration_number else _read(self._project, last.best_attempt)
+        """The record with what the iterations before add."""
+        task = next((task for task in self.prd.tasks if task.id == judged.task_id), None)
+        return self.past.added_to(judged, task)
 
     def resettle(self, judged: Iteration, opening: Opening, *, keep_tree: bool) -> None:
         """Carry out what a dead run had judged. With `keep_tree` nothing is rolled back."""
@@ -296,9 +281,9 @@ class Settler:
         )
 
     def _task_of(self, judged: Iteration) -> Task:
-        """The task, also where it was removed meanwhile."""
-        task = next((task for task in self.prd.tasks if task.id == judged.task_id), None)
-        return task or Task(id=judged.task_id, title=judged.task_id)
+        """The task, also where it was removed meanwhile; several as one."""
+        known = {task.id: task for task in self.prd.tasks}
+        return as_one([known.get(name) or Task(id=name, title=name) for name in judged.tasks])
 
     def _carry_out(
         self, judged: Iteration, settlement: policy.Settlement, opening: Opening
@@ -315,9 +300,9 @@ class Settler:
         self._append_progress(final, settlement)
         history.update(self._project.folder, final)
         self.landing.unsaved.add(f"history/iteration-{final.iteration_number}.json")
-        self._last[final.task_id] = final
+        self.past.add(final)
         if settlement.trigger in ("complete", "block"):
-            self.landing.commit_state(self.branch, f"ralph: {final.task_id} {settlement.completion_status}")
+            self.landing.commit_state(self.branch, f"ralph: {final.names} {settlement.completion_status}")
         self.landing.save_state()
         leftovers.remove(self._project, final.iteration_number)
         return final, settlement
@@ -393,19 +378,6 @@ def _settlement_of(decision: Decision) -> policy.Settlement:
     reason = decision.run_stop_reason
     stop = policy.Stop(reason, decision.run_stop_text) if reason else None
     return policy.Settlement(**{name: getattr(decision, name) for name in _DECIDED}, stop=stop)
-
-
-def last_feedback(project: Project, task: Task) -> str:
-    """What the history says the task's last attempt must be told; empty for a task that starts anew."""
-    last = _read(project, task.settled_iteration) if task.settled_iteration is not None else None
-    return last.feedback if last else ""
-
-
-def _read(project: Project, number: int) -> Iteration | None:
-    try:
-        return history.read(project.folder, number)
-    except RalphError:
-        return None
 
 
 def read_progress(project: Project) -> str:

@@ -11,7 +11,7 @@ from secrets import token_hex
 from msgspec.structs import replace
 
 from rulebook_ralph.checks.data_block import RULE_OF_DATA, Token, data, fresh_words, indented
-from rulebook_ralph.checks.model_answer import Unusable, decoded
+from rulebook_ralph.checks.model_answer import UnusableAnswerError, decoded
 from rulebook_ralph.core.diff import FileDiff
 from rulebook_ralph.core.evidence import ParsedIteration
 from rulebook_ralph.core.model import CompletionSummary, Task
@@ -61,7 +61,7 @@ class Summarizer:
             return parsed
         try:
             told = _read(self.ask(_question(task, final_text, diff, self.token)))
-        except (ModelError, Unusable) as error:
+        except (ModelError, UnusableAnswerError) as error:
             self.warn(f"the summary of {task.id} is in the agent's words: {error}")
             return parsed
         steps = tuple(map(self.clean, told.verification_steps))
@@ -83,8 +83,8 @@ def _question(task: Task, final_text: str, diff: Sequence[FileDiff], token: Toke
 
 
 def _read(answer: str) -> CompletionSummary:
-    """Also out of a code fence or between words. Raises Unusable."""
+    """Also out of a code fence or between words. Raises UnusableAnswerError."""
     told = decoded(answer[answer.find("{") : answer.rfind("}") + 1], CompletionSummary)
     if not told.summary.strip():
-        raise Unusable("it tells no summary")
+        raise UnusableAnswerError("it tells no summary")
     return told

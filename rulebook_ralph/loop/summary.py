@@ -64,7 +64,7 @@ def settled_event(record: Iteration, settlement: Settlement, prd: Prd, tally: Ru
     outcome = "limited" if settlement.completion_status == "limited" else outcomes[settlement.trigger]
     return events.IterationSettled(
         iteration_number=record.iteration_number,
-        task_id=record.task_id,
+        task_id=record.names,
         outcome=outcome,  # type: ignore[arg-type]  # one of the words above
         reason=reason_of(record, settlement),
         commit=record.commit if settlement.trigger == "complete" else None,

@@ -21,6 +21,11 @@ class TemplateFiles:
         self._seen = templates.fingerprints(folder)
         self._good = _read(folder)[0]
 
+    @property
+    def are_built_in(self) -> bool:
+        """Whether there are none of a person's own, which speak of one task."""
+        return not self._good.own
+
     def brief(self, situation: Situation) -> Brief:
         """The prompt by the templates as they stand now; by the last good ones where these are broken, and where no
         others were good, by the built-in ones: an agent that can work is not kept from it.

@@ -90,7 +90,7 @@ def _ticked(workspace: Workspace, tree: str, task: Task) -> Ticked | None:
     if wanted == judged:
         return None
     with_box = workspace.with_file(tree, name, mode, wanted)
-    return Ticked(with_box, root / name, before, after, workspace.repository.private / "ticked")
+    return Ticked(with_box, root / name, before, after, workspace.repository.scratch / "ticked")
 
 
 def said_to_be_done(root: Path, prd: Prd) -> Iterator[str]:

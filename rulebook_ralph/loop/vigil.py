@@ -17,7 +17,7 @@ from rulebook_ralph.control import Answer
 from rulebook_ralph.core import events, renewal
 from rulebook_ralph.core.edits import Sent
 from rulebook_ralph.core.model import Prd
-from rulebook_ralph.core.orders import Look, Order, Pause, Situation
+from rulebook_ralph.core.orders import Look, Order, Pause, Situation, Wait
 from rulebook_ralph.core.renewal import Left, Start
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.errors import RalphError
@@ -198,7 +198,8 @@ class Vigil:
     def _obey(self, order: Order) -> Answer:
         """An order while no run goes on; both that end a run end the watch."""
         if isinstance(order, Look):
-            return Answer("", situation=Situation(waiting_for=self._said))
+            waiting = Wait(reason=self._said) if self._said else None
+            return Answer("", situation=Situation(waiting=waiting))
         if isinstance(order, Pause) and order.undo:
             return Answer("no pause was asked for; the watch goes on", situation=Situation())
         self._ended.set()

@@ -7,7 +7,7 @@ the item moves.
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rulebook_ralph.core.model import Json, Task
+from rulebook_ralph.core.model import VERIFY, Json, Task
 from rulebook_ralph.core.problem import Problem, escaped
 from rulebook_ralph.sources import checklist_order
 from rulebook_ralph.sources.checklist_details import Details, read_details
@@ -54,7 +54,7 @@ def _faults(entries: Sequence[Entry]) -> Iterator[tuple[int | None, str]]:
 
 
 def _task(entry: Entry, dependencies: tuple[str, ...], shown: str) -> Task:
-    is_check = "VERIFY" in entry.markers
+    is_check = VERIFY in entry.markers
     details = read_details(entry.item, entry.title, is_check=is_check)
     whole = entry.title if len(entry.title) > _LONGEST_TITLE else ""
     return Task(

@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rulebook_ralph.core.model import PARALLEL, VERIFY
 from rulebook_ralph.core.printable import printable
 from rulebook_ralph.sources.checklist_tree import Item, Tree, all_of, is_done, read_tree, ticked_row
 from rulebook_ralph.sources.markdown import without_closing_comment, without_leading_bold
 
-MARKERS = ("P", "VERIFY", "RED", "GREEN", "YELLOW")
+MARKERS = (PARALLEL, VERIFY, "RED", "GREEN", "YELLOW")
 
 _ID = r"(?:\d{1,6}(?:\.\d{1,6}){1,9}[a-z]?|V\d{1,6}|T\d{3,6}|[A-Z]{1,5}-\d{1,6})"
 _WITH_ID = re.compile(rf"({_ID})(?:[.):](?=\s|$)|(?=\s|$))\s*|(\d{{1,6}})[.):](?:\s+|$)")
@@ -92,7 +93,7 @@ def _found(tree: Tree) -> Iterator[tuple[Item, _Start, tuple[Item, ...]]]:
 
 def _within(item: Item, above: tuple[Item, ...]) -> Iterator[tuple[Item, _Start, tuple[Item, ...]]]:
     start = _start(_text(item))
-    is_task = item.box is not None or ("P" in start.markers and bool(start.id))
+    is_task = item.box is not None or (PARALLEL in start.markers and bool(start.id))
     whole = is_task and (bool(start.id) or any(is_label(child.lines[0].text) for child in item.children))
     parts = [child for child in item.children if not is_label(_text(child))]
     below = [found for child in parts for found in _within(child, (*above, item))]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import groupby
 
+from rulebook_ralph.core.model import PARALLEL, VERIFY
 from rulebook_ralph.sources.checklist_entries import Entry
 
 MOST_DEPENDENCIES = 500_000
@@ -39,4 +40,4 @@ def _runs(entries: Sequence[Entry]) -> list[list[Entry]]:
 
 def _heading_of_parallel(entry: Entry) -> str | None:
     """A check is never done beside others, whatever it is marked as."""
-    return entry.item.section if "P" in entry.markers and "VERIFY" not in entry.markers else None
+    return entry.item.section if PARALLEL in entry.markers and VERIFY not in entry.markers else None

@@ -88,15 +88,21 @@ def encode_prd(prd: Prd) -> bytes:
 
 class PrdEncoder:
     """Encodes one PRD again and again, to the same bytes as `encode_prd`: a task that is the same object is not encoded
-    twice, so that a change of one task in thousands is cheap.
+    twice, so that a change of one task in thousands is cheap, and no change at all costs nothing.
     """
 
     def __init__(self) -> None:
         self._tasks: tuple[Task, ...] = ()
         self._texts: list[bytes] = []
+        self._last: tuple[Prd | None, bytes] = (None, b"")
 
     def encode(self, prd: Prd) -> bytes:
         """The bytes of prd.json."""
+        if self._last[0] is not prd:
+            self._last = (prd, self._encoded(prd))
+        return self._last[1]
+
+    def _encoded(self, prd: Prd) -> bytes:
         head, _, tail = _text(_without_tasks(prd)).partition(_NO_TASKS)
         if len(prd.tasks) == len(self._tasks):
             known = zip(prd.tasks, self._tasks, self._texts, strict=True)

@@ -9,10 +9,21 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
+from msgspec.structs import replace
+
 from rulebook_ralph.errors import ExitCode, RalphError
 
-Fingerprint = tuple[int, int, int, int]
-"""Inode, size, times of content and of inode: equal for a file that nobody has written since."""
+
+class Fingerprint(msgspec.Struct, frozen=True, gc=False):
+    """Equal for a file that nobody has written since; times in nanoseconds. Thousands of them are nothing to Python's
+    garbage collector.
+    """
+
+    inode: int
+    size: int
+    content_changed: int
+    inode_changed: int
 
 
 def fingerprint(path: Path) -> Fingerprint | None:
@@ -28,7 +39,7 @@ def fingerprint_of(status: os.stat_result) -> Fingerprint | None:
     """The same from what `lstat` gave."""
     if not stat.S_ISREG(status.st_mode):
         return None
-    return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return Fingerprint(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 BEING_SAVED = timedelta(seconds=1)
@@ -82,7 +93,7 @@ def replace_file(path: Path, data: bytes) -> Fingerprint:
 
 def is_what_was_written(found: Fingerprint | None, written: Fingerprint) -> bool:
     """Whether the file found there is the one that `replace_file` wrote, unchanged."""
-    return found is not None and found[:-1] == written[:-1]
+    return found is not None and replace(found, inode_changed=written.inode_changed) == written
 
 
 def create_file(path: Path, data: bytes) -> None:
@@ -162,7 +173,7 @@ def _write_whole(path: Path, data: bytes) -> Fingerprint:
         _write_all(descriptor, data)
         os.fsync(descriptor)
         status = os.fstat(descriptor)
-        return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        return Fingerprint(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     finally:
         os.close(descriptor)
 

@@ -6,8 +6,8 @@ version of every changed file is handed back, to be kept for the person (DESIGN.
 
 import os
 import shutil
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -89,10 +89,20 @@ def _fingerprints(folder: StateFolder) -> dict[str, Fingerprint | None]:
     found = {str(path)[start:]: disk.fingerprint(path) for path in paths if os.path.lexists(path)}
     if folder.history.is_symlink():
         return found | {_HISTORY.rstrip("/"): None}
-    with suppress(OSError), os.scandir(folder.history) as listing:
+    with suppress(OSError), _opened(folder.history) as history, os.scandir(history) as listing:
         for item in listing:
             found[_HISTORY + item.name] = disk.fingerprint_of(item.stat(follow_symlinks=False))
     return found
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    """Its descriptor: thousands of files are looked at without walking the whole path for each."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _below(folder: Path) -> list[Path]:

@@ -21,7 +21,8 @@ class Holder:
     """Process id, since when (ISO time), and what it does; then what tells it from others, empty where not known.
 
     `started` is in clock ticks since the machine's start, which `boot` names. `before` are those that died before it,
-    the last one first, and what they left running has not been ended yet.
+    the last one first, and what they left running has not been ended yet. One that works for an agent's interactive
+    session names it and the agent's process, which is the holder itself while none of Ralph's works for it.
     """
 
     pid: int
@@ -31,10 +32,24 @@ class Holder:
     boot: str = ""
     started: int = 0
     before: "tuple[Holder, ...]" = ()
+    session: str = ""
+    agent: int = 0
+    agent_started: int = 0
+
+    @property
+    def is_agent(self) -> bool:
+        """Whether it is the agent's process of a session itself, between two of Ralph's."""
+        return bool(self.session) and self.pid == self.agent
+
+    def resting(self) -> "Holder":
+        """The agent's process in its place, until the next of Ralph's comes."""
+        return replace(self, pid=self.agent, started=self.agent_started, before=())
 
     def told(self, here: "Here | None" = None) -> str:
         """`process 7 ('ralph run', since …)`, and on which host, if it is another one."""
         where = f" on {self.host}" if here is not None and here.is_other(self) else ""
+        if self.is_agent:
+            return f"a Claude Code session (process {self.pid}{where}, session {self.session}, since {self.since})"
         return f"process {self.pid}{where} ('ralph {self.command}', since {self.since})"
 
     def chain(self) -> "tuple[Holder, ...]":
@@ -94,6 +109,13 @@ def myself(*, since: str, command: str) -> Holder:
 
     place, entry = here(), process_table.look(os.getpid())
     return Holder(os.getpid(), since, command, place.host, place.boot, entry.started if entry else 0)
+
+
+def of_session(session: str, agent: int, *, since: str, command: str) -> Holder:
+    """This process as a holder that works for the session of that agent's process."""
+    return replace(
+        myself(since=since, command=command), session=session, agent=agent, agent_started=_started(agent) or 0
+    )
 
 
 def lives(holder: Holder) -> bool:

@@ -2,6 +2,9 @@
 
 What is written into the file only names the holder. What a dead one wrote stays until the next start, which then knows,
 and names the dead beside itself until it has ended what they left running: it may be killed before.
+
+An agent's interactive session works through many processes of Ralph's, one at a time. Between them no process holds the
+lock in the kernel: the agent's, which is named, holds it for as long as it lives, against all but its own session.
 """
 
 import fcntl
@@ -10,7 +13,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -18,9 +21,10 @@ import msgspec
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.state.holder import Holder, here, is_alive, is_shared, is_stopped, lives, myself
 
-__all__ = ["RUNS", "Dead", "Holder", "briefly", "held", "holder", "is_alive"]
+__all__ = ["RUNS", "SESSION", "Dead", "Holder", "briefly", "held", "held_for_session", "holder", "is_alive", "release"]
 
-RUNS = ("run", "resume", "run --watch", "resume --watch")
+SESSION = "session"
+RUNS = ("run", "resume", "run --watch", "resume --watch", SESSION)
 """The commands that run: what a holder of the lock is called that mends what a dead one left, and takes orders."""
 
 WATCH = "watching"
@@ -62,28 +66,66 @@ def held(path: Path, *, since: str, command: str) -> Iterator[Dead | None]:
 
     Only a run mends what a dead one left: after any other command the lock still tells of the death.
     """
+    with _held(path, myself(since=since, command=command), lambda: False) as dead:
+        yield dead
+
+
+@contextmanager
+def held_for_session(path: Path, me: Holder, *, goes_on: Callable[[], bool]) -> Iterator[Dead | None]:
+    """The same for a process that works for a session (`holder.of_session`). Afterwards the session's agent holds the
+    lock, if it `goes_on`, also after an error.
+    """
+    with _held(path, me, goes_on) as dead:
+        yield dead
+
+
+def release(path: Path, session: str) -> None:
+    """The session has ended: what it left is that of a dead holder, although its agent's process may live."""
     descriptor = _opened(path)
     try:
-        _take(descriptor, path)
-        me = myself(since=since, command=command)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        named = _read(descriptor)
+        if named is not None and named.session == session:
+            pid = 0 if named.is_agent else named.pid  # the agent's own process is none that Ralph would end
+            _write(descriptor, path, _encoded(replace(named, pid=pid, session="", agent=0, agent_started=0)))
+    finally:
+        _released(descriptor)
+
+
+@contextmanager
+def _held(path: Path, me: Holder, goes_on: Callable[[], bool]) -> Iterator[Dead | None]:
+    descriptor = _opened(path)
+    try:
+        _take(descriptor, path, me.session)
         written = os.pread(descriptor, _MOST_BYTES, 0)
         dead = None
-        if written:
+        if written and not _is_own(written, me):
             chain = (_decoded(written) or _UNKNOWN).chain()
             dead = Dead(chain, lambda: _write(descriptor, path, _encoded(me)), written)
-        mends = command in RUNS
+        mends = me.command in RUNS
         try:
             _write(descriptor, path, _encoded(me.after(dead.holders) if dead else me))
             yield dead
         except RalphError:
-            if dead is None:
+            if goes_on():
+                _write(descriptor, path, _encoded(me.resting()))
+            elif dead is None:
                 _write(descriptor, path, b"")
             elif not (mends and dead.are_ended):  # else the next start must still know, by what is written
                 _write(descriptor, path, dead.content())
             raise
-        _write(descriptor, path, b"" if dead is None or mends else dead.content())
+        if goes_on():
+            _write(descriptor, path, _encoded(me.resting()))
+        else:
+            _write(descriptor, path, b"" if dead is None or mends else dead.content())
     finally:
         _released(descriptor)
+
+
+def _is_own(written: bytes, me: Holder) -> bool:
+    """Whether the session itself held it, and not a process of Ralph's for it that died."""
+    last = _decoded(written)
+    return last is not None and last.is_agent and last.session == me.session
 
 
 @contextmanager
@@ -126,7 +168,7 @@ def holder(path: Path) -> Holder | None:
                     return named
                 time.sleep(_PAUSE)
             else:
-                return None
+                return _session(descriptor, "")
         return named or _UNKNOWN
     finally:
         os.close(descriptor)
@@ -144,12 +186,14 @@ def _opened(path: Path) -> int:
     return descriptor
 
 
-def _take(descriptor: int, path: Path) -> None:
-    """Take the lock, or raise RalphError."""
-    other = _living_holder(descriptor, path)
+def _take(descriptor: int, path: Path, session: str) -> None:
+    """Take the lock, or raise RalphError; `session` is the one that this process works for, if any."""
+    other = _living_holder(descriptor, path, session)
     if other is not None:
         what = "wait for it or end it"
-        if is_stopped(other):
+        if other.is_agent:
+            what = "end it: ralph cancel, or /ralph:cancel there"
+        elif is_stopped(other):
             what = f"it was stopped: let it go on (kill -CONT {other.pid}) or end it"
         raise RalphError(f"{other.told(here())} is working on this project; {what}")
     _refuse_other_machine(descriptor, path)
@@ -166,7 +210,16 @@ def _refuse_other_machine(descriptor: int, path: Path) -> None:
     )
 
 
-def _living_holder(descriptor: int, path: Path) -> Holder | None:
+def _session(descriptor: int, mine: str) -> Holder | None:
+    """The agent's process of another session, while none of Ralph's works for it."""
+    named = _read(descriptor)
+    if named is None or not named.session or named.session == mine:
+        return None
+    agent = named.resting()
+    return agent if lives(agent) else None
+
+
+def _living_holder(descriptor: int, path: Path, session: str = "") -> Holder | None:
     """Who holds the lock, or None, and it is taken. Raises RalphError where nobody can be named for long.
 
     One held without a living holder is held `briefly` or only looked at, or something wrote into it.
@@ -182,7 +235,9 @@ def _living_holder(descriptor: int, path: Path) -> Holder | None:
         except OSError as error:
             raise RalphError(f"cannot lock {path}: {error.strerror}; its file system must know locks") from error
         else:
-            return None
+            if (other := _session(descriptor, session)) is not None:
+                _unlocked(descriptor)
+            return other
     raise RalphError(f"something holds the lock {path}, and its process is not named there; find it: fuser {path}")
 
 

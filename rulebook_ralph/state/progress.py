@@ -8,8 +8,9 @@ rewritten.
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import STATE_FOLDER
@@ -18,6 +19,8 @@ from rulebook_ralph.state import disk
 
 _START_WORDS = "## Iteration "
 _START = re.compile(rf"^{_START_WORDS}([0-9]{{1,12}}) · ", re.MULTILINE)
+_NEXT_START = re.compile(rf"\n{_START_WORDS}([0-9]{{1,12}}) · ")
+"""The same below the first line: it begins with what can be looked for fast."""
 _UNDECODABLE = re.compile(
     "[\udc80-\udcff](?![\udc80-\udcff]{0,2}(?:\n|\\Z))"
 )  # a line may break off within a character
@@ -28,8 +31,7 @@ LARGEST = 64 * 1024 * 1024
 """Bytes of a progress.txt that are looked through."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """One whole entry: its number and its text with the end line."""
 
     number: int
@@ -76,7 +78,7 @@ def entry(iteration: Iteration, *, gates: Sequence[str], reason: str, learnings:
     status = iteration.completion_status or "failed"
     which = f"{iteration.stage} · attempt {iteration.attempt}"
     lines = [
-        f"## Iteration {iteration.iteration_number} · {iteration.task_id} · {which} · {status}",
+        f"## Iteration {iteration.iteration_number} · {iteration.names} · {which} · {status}",
         f"{_INDENT}at: {iteration.ended_at or iteration.started_at}",
     ]
     if gates:
@@ -101,12 +103,16 @@ def closing(text: str) -> str:
 
 def entries(text: str) -> list[Entry]:
     """All whole entries, in order, without the initial marker."""
-    starts = [(match.start(), int(match.group(1))) for match in _START.finditer(text)]
     found: list[Entry] = []
-    for (start, number), (following, _) in itertools.pairwise([*starts, (len(text), 0)]):
-        end = text.find(f"\n{_end(number)}", start, following)
-        if number and end >= 0:
-            found.append(Entry(number, text[start : end + 1 + len(_end(number))]))
+    first = _START.match(text)
+    start, number = 0, int(first.group(1)) if first else 0
+    for match in itertools.chain(_NEXT_START.finditer(text), (None,)):
+        following = match.start() + 1 if match else len(text)
+        if number:
+            end = f"\n{_end(number)}"
+            if (at := text.find(end, start, following)) >= 0:
+                found.append(Entry(number, text[start : at + len(end)]))
+        start, number = following, int(match.group(1)) if match else 0
     return found
 
 

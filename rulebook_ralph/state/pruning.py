@@ -18,6 +18,7 @@ class _Outline(msgspec.Struct, rename="camel"):
     iteration_number: int
     phase: str
     task_id: str
+    tasks_attempted: tuple[str, ...] = ()
 
 
 def look_over(folder: StateFolder) -> dict[int, Past | None]:
@@ -29,7 +30,7 @@ def look_over(folder: StateFolder) -> dict[int, Past | None]:
         with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             outline = decoder.decode(disk.read_file(folder.iteration(number)))
             if outline.iteration_number == number:
-                found[number] = Past(outline.task_id, outline.phase == "settled")
+                found[number] = Past(outline.task_id, outline.phase == "settled", outline.tasks_attempted)
     return found
 
 

@@ -17,6 +17,9 @@ from rulebook_ralph.workspace.repository import Repository
 
 MAX_OUTPUT_BYTES = 32 * 1024 * 1024
 _BLOCK = 1024 * 1024
+_LARGE = 1024 * 1024
+"""Bytes beyond which a file is stored by itself: an import compresses it twice, for a pack and for the loose object."""
+
 _STATE_DEPTH = 3
 _SIGNING_TIMEOUT = 60
 
@@ -148,13 +151,25 @@ def save_state(
     seconds: int,
 ) -> str:
     """Add changed files of the state folder (path within it -> content) to the saved state; returns the commit."""
+    stored = {name: _stored(repository, content) for name, content in files.items() if len(content) > _LARGE}
 
     def lines() -> Iterator[bytes]:
         yield from _commit_head(reference, 1, who, seconds, b"ralph: state", start=parent)
         for name, content in files.items():
-            yield f"M 100644 inline {STATE_FOLDER}/{name}\n".encode() + _data(content)
+            if name in stored:
+                yield f"M 100644 {stored[name]} {STATE_FOLDER}/{name}\n".encode()
+            else:
+                yield f"M 100644 inline {STATE_FOLDER}/{name}\n".encode() + _data(content)
 
     return _import(repository, lines(), mark=1)
+
+
+def _stored(repository: Repository, content: bytes) -> str:
+    """The object of that content. Raises RalphError."""
+    try:
+        return repository.git.text("hash-object", "-w", "--stdin", stdin=content)
+    except GitError as error:
+        raise _not_saved(repository, error.stderr) from None
 
 
 def saved_state(repository: Repository, reference: str) -> dict[str, bytes]:
@@ -282,8 +297,12 @@ def _import(repository: Repository, lines: Iterator[bytes], *, mark: int) -> str
                 cast("IO[bytes]", process.stdin).write(line)
         if process.returncode != 0:
             problems.seek(0)
-            told = problems.read().decode("utf-8", "replace").strip().splitlines() or ["it gave no reason"]
-            where = repository.common_folder
-            raise RalphError(f"git could not save to {where}: {told[0][:300]}; mend that, then give the command again")
+            raise _not_saved(repository, problems.read().decode("utf-8", "replace"))
         found = dict(line.split() for line in Path(marks.name).read_text("ascii").splitlines())
         return found[f":{mark}"]
+
+
+def _not_saved(repository: Repository, stderr: str) -> RalphError:
+    told = stderr.strip().splitlines() or ["it gave no reason"]
+    where = repository.common_folder
+    return RalphError(f"git could not save to {where}: {told[0][:300]}; mend that, then give the command again")

@@ -83,7 +83,9 @@ class Git:
                 check=False,
                 process_group=None if timeout else 0,  # ^C is for Ralph; but who signs may need the terminal
             )
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if error.filename == str(self.root):
+                raise GitError(self.root, arguments, -1, "the folder is not there") from None
             raise RalphError("git is not installed or not on PATH; install git") from None
         except subprocess.TimeoutExpired:
             raise GitError(self.root, arguments, -1, f"no answer within {timeout} s") from None

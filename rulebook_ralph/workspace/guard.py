@@ -60,16 +60,21 @@ class Restored:
     left: tuple[str, ...] = ()
 
 
+NOTHING = Restored({}, {}, ())
+
+
 @dataclass(frozen=True, slots=True)
 class Guard:
     """The guarded files as they were at opening; `outside` are those that are not in the git folder; `elsewhere` are
-    the other work trees' HEAD files, and the ref files of the branches that they had checked out.
+    the other work trees' HEAD files, and the ref files of the branches that they had checked out. Without `of_git` the
+    git folder is left alone.
     """
 
     files: Files
     outside: tuple[str, ...]
     elsewhere: dict[str, str]
     repository: Repository
+    of_git: bool = True
 
     def encoded(self) -> bytes:
         """The guard as bytes, so that it outlives a crash."""
@@ -87,6 +92,8 @@ class Guard:
     def restore(self) -> Restored:
         """Put everything back as it was."""
         outside = self.restore_outside()
+        if not self.of_git:
+            return Restored({}, outside, ())
         now, free = _read(self.repository), self._in_use()
         changed = self._changed(now, free)
         restored = self._restored(changed, now, outside)
@@ -177,6 +184,12 @@ def remember(repository: Repository, outside: Iterable[Path] = ()) -> Guard:
     in_use = set(elsewhere.values())
     files = {path: content for path, content in _read(repository).items() if path not in in_use}
     return Guard(files | contents(paths), paths, elsewhere, repository)
+
+
+def remember_outside(repository: Repository, outside: Iterable[Path]) -> Guard:
+    """The same of files outside the git folder alone."""
+    paths = tuple(map(str, outside))
+    return Guard(contents(paths), paths, {}, repository, of_git=False)
 
 
 def decoded(data: bytes, repository: Repository) -> Guard:

@@ -13,18 +13,20 @@ _MARKS = ("CACHEDIR.TAG", "pyvenv.cfg")
 
 
 def ignore_files(repository: Repository, index: Path) -> dict[str, bytes]:
-    """Every ignore file that counts: tracked and untracked `.gitignore`, and the repository's own exclude file.
+    """Every ignore file that counts: tracked and untracked `.gitignore`, as paths in the tree, and the repository's own
+    exclude file, as an absolute path.
 
     git does not read a `.gitignore` that is a link.
     """
     output = repository.git.raw("ls-files", "-c", "-o", "-z", "--", ":(top,glob)**/.gitignore", index=index)
-    paths = {repository.root / os.fsdecode(name) for name in output.split(b"\0") if name}
-    paths.add(exclude := repository.common_folder / "info" / "exclude")
+    names = {os.fsdecode(name) for name in output.split(b"\0") if name}
+    names.add(exclude := str(repository.common_folder / "info" / "exclude"))
     found = {}
-    for path in paths:
+    for name in names:
+        path = repository.root / name
         with suppress(OSError):
-            if path.is_file() and (path == exclude or not path.is_symlink()):  # a pipe would block for ever
-                found[str(path)] = path.read_bytes()
+            if path.is_file() and (name == exclude or not path.is_symlink()):  # a pipe would block for ever
+                found[name] = path.read_bytes()
     return found
 
 
@@ -34,7 +36,7 @@ def caches(repository: Repository, index: Path, rules: dict[str, bytes]) -> dict
     Nothing in it may be tracked, and it must look like one: an agent's new source folder is none.
     """
     root = repository.root
-    found = {Path(name).parent for name, content in rules.items() if content.strip().splitlines()[-1:] == [b"*"]}
+    found = {(root / name).parent for name, content in rules.items() if content.strip().splitlines()[-1:] == [b"*"]}
     folders = [folder for folder in found if root in folder.parents and _is_of_a_tool(folder)]
     if not folders:
         return {}
@@ -42,7 +44,7 @@ def caches(repository: Repository, index: Path, rules: dict[str, bytes]) -> dict
     tracked = repository.git.raw("ls-files", "-c", "-z", "--", *paths, index=index).split(b"\0")
     used = {parent for path in tracked if path for parent in (root / os.fsdecode(path)).parents}
     own = {folder for folder in folders if folder not in used}
-    return {name: content for name, content in rules.items() if not own.isdisjoint(Path(name).parents)}
+    return {name: content for name, content in rules.items() if not own.isdisjoint((root / name).parents)}
 
 
 def _is_of_a_tool(folder: Path) -> bool:
@@ -67,14 +69,13 @@ def ignored_by(repository: Repository, rules: dict[str, bytes], names: Sequence[
 @contextmanager
 def _folder_of(repository: Repository, rules: dict[str, bytes]) -> Iterator[Path]:
     """A folder that holds the ignore files of the rules, and nothing else."""
-    folder = repository.private / "ignore-rules"
+    folder = repository.scratch / "ignore-rules"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:
         for name, content in rules.items():
-            path = Path(name)
-            if path.is_relative_to(repository.root) and path.name == ".gitignore":
-                target = folder / path.relative_to(repository.root)
+            if not Path(name).is_absolute():
+                target = folder / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content)
         yield folder

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from rulebook_ralph.workspace import isolated_place
+from rulebook_ralph.workspace import isolated_given, isolated_place
 from rulebook_ralph.workspace.clearing import is_below
 from rulebook_ralph.workspace.git import Git, GitError
 from rulebook_ralph.workspace.ignore_rules import ignored_by
@@ -40,7 +40,9 @@ class Isolated:
     """One checkout. Its methods raise GitError and OSError, `hold` and `tidy` SpoiltError too."""
 
     def __init__(self, repository: Repository, place: Place, given: Given) -> None:
-        self.root = place.folder / "tree" / repository.root.name
+        self.workspace = _workspace_in(place, repository)
+        """The checkout as git works on it, with an index in the place; `ready` gives it what is known of the files."""
+        self.root = self.workspace.repository.root
         self.tree = ""
         self.lost_prepared = False
         """Whether what `keep_as_prepared` took in was changed, and all of it removed for that."""
@@ -48,7 +50,7 @@ class Isolated:
         self._place = place
         self._given = given
         self._base = ""
-        self._index = place.folder / "index"
+        self._index = _index_in(place)
         self._digest = b""
         self._knows_files = True
         self._entries: Entries = {}
@@ -57,11 +59,12 @@ class Isolated:
         self._folders: set[str] = set()
         self.root.mkdir(parents=True)
         self._identity = _identity(self.root)
-        environment = {"GIT_DIR": str(repository.git_folder), "GIT_WORK_TREE": str(self.root)}
-        self._git = Git(self.root, {**repository.git.environment, **environment})
-        self._workspace = Workspace(
-            replace(repository, git=self._git, root=self.root), index=str(place.folder / "captured")
-        )
+        self._git = self.workspace.repository.git
+
+    @property
+    def name(self) -> str:
+        """By which the place is found again (`take_over`)."""
+        return self._place.folder.name
 
     def objects(self, wanted: Callable[[str], bool]) -> frozenset[tuple[str, str]]:
         """The files of the tree whose name, without folders, is `wanted`: the path and the object of each."""
@@ -85,6 +88,22 @@ class Isolated:
         self._give()
         if wrong or base != self._base or any(map(_is_of_git, found.extra)):
             self._base = base
+            self._make_git_folder()
+
+    def ready(self) -> Workspace:
+        """The workspace, before an agent works: of files that stand as `hold` wrote them git need not read any again.
+
+        What is given and prepared is untracked in it, or ignored.
+        """
+        self._require_index()
+        is_of_base = self.workspace.tree_of(self._base) == self.tree
+        self.workspace.take_index(self._index, self._base if is_of_base else self.tree)
+        return self.workspace
+
+    def renew_git_folder(self) -> None:
+        """Make the git folder as `hold` made it, unless nobody has touched it; the files stay as they are."""
+        found = self._look()
+        if any(map(_is_of_git, (*found.extra, *found.spoilt))):
             self._make_git_folder()
 
     def touched(self) -> set[str]:
@@ -133,14 +152,17 @@ class Isolated:
         self._require_index()
         if found.spoilt.isdisjoint(self._entries) and not self._capturable(extra, opening):
             return self.tree
-        self._workspace.take_index(self._index, self.tree)
-        rules = {self._moved(name): content for name, content in opening.ignore_files.items()}
+        self.workspace.take_index(self._index, self.tree)
         untracked = opening.untracked | frozenset(self._given.paths) | self._prepared
-        return self._workspace.capture(replace(opening, untracked=untracked, ignore_files=rules))
+        return self.workspace.capture(replace(opening, untracked=untracked))
 
     def remove(self) -> None:
         """Remove the checkout; what cannot go now goes when the next one is made."""
         self._place.give_up()
+
+    def leave(self) -> None:
+        """Let the checkout stand for another run to take over."""
+        self._place.leave()
 
     # Parts of it
 
@@ -236,14 +258,8 @@ class Isolated:
         """The files among those paths, and below them, that git would hold."""
         below = [each for path in extra for each in files_below(self.root, path)]
         files = [path for path in below if not _is_left_out(path, opening)]
-        ignored = ignored_by(self._repository, opening.ignore_files, [os.fsencode(path) for path in files])
+        ignored = ignored_by(self.workspace.repository, opening.ignore_files, [os.fsencode(path) for path in files])
         return {path for path in files if os.fsencode(path) not in ignored}
-
-    def _moved(self, name: str) -> str:
-        """The path of an ignore file of the repository's work tree, in this one."""
-        file = Path(name)
-        inside = file.is_relative_to(self._repository.root) and file.name == ".gitignore"
-        return str(self.root / file.relative_to(self._repository.root)) if inside else name
 
 
 def make(repository: Repository, place: Place, *, given: Given | None = None) -> Isolated:
@@ -251,10 +267,60 @@ def make(repository: Repository, place: Place, *, given: Given | None = None) ->
     return Isolated(repository, place, given or Given(repository.root))
 
 
-def claim(repository: Repository) -> Place:
-    """A place for a checkout of the repository, in the user's cache. Raises OSError, RalphError."""
-    folder = isolated_place.folder_of(repository.git.environment, repository.root, repository.common_folder)
-    return isolated_place.claim(folder, repository.common_folder)
+def claim(repository: Repository, *, keeps_work: bool = False) -> Place:
+    """A place for a checkout of the repository, in the user's cache. Raises OSError, RalphError.
+
+    One that `keeps_work` stays when its process dies, until `take_over`.
+    """
+    return isolated_place.claim(_places_of(repository), repository.git_folder, keeps_work=keeps_work)
+
+
+def take_over(repository: Repository, name: str) -> Place | None:
+    """The place of a dead process whose folder has that name; None where it lives, or is gone. Raises OSError,
+    RalphError.
+    """
+    return isolated_place.take_over(_places_of(repository) / Path(name).name)
+
+
+def remove_dead(repository: Repository) -> int:
+    """Remove the places of dead processes, with the work that is in them; how many. Raises RalphError."""
+    return isolated_place.remove_dead(_places_of(repository), with_work=True)
+
+
+def reopen(repository: Repository, place: Place, opening: Opening) -> Workspace | None:
+    """The workspace of a checkout that another process made in the place, for `capture` with its opening; None where no
+    folder stands there any more. Raises OSError, GitError, RalphError.
+    """
+    workspace, index = _workspace_in(place, repository), _index_in(place)
+    git = workspace.repository.git
+    if any(folder.is_symlink() or not folder.is_dir() for folder in (git.root.parent, git.root)):
+        return None
+    isolated_place.open_up(git.root)
+    index.unlink(missing_ok=True)
+    read_tree(git, opening.tree, index, isolated_given.find(repository, copy=(), link=()).hidden)
+    workspace.take_index(index, opening.tree)
+    return workspace
+
+
+def _places_of(repository: Repository) -> Path:
+    return isolated_place.folder_of(repository.git.environment, repository.root, repository.git_folder)
+
+
+def _index_in(place: Place) -> Path:
+    return place.folder / "index"
+
+
+def _workspace_in(place: Place, repository: Repository) -> Workspace:
+    """git on the checkout in a place, with the repository's git folder but never with the user's index."""
+    root = place.folder / "tree" / repository.root.name
+    environment = {
+        **repository.git.environment,
+        "GIT_DIR": str(repository.git_folder),
+        "GIT_WORK_TREE": str(root),
+        "GIT_INDEX_FILE": str(_index_in(place)),
+    }
+    inside = replace(repository, git=Git(root, environment), root=root, own_scratch=place.folder)
+    return Workspace(inside, index=str(place.folder / "captured"), users_index=_index_in(place))
 
 
 def _is_left_out(path: str, opening: Opening) -> bool:

@@ -6,11 +6,14 @@ It stands in the work tree, where anything may change it, so it is made anew whe
 import os
 import re
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rulebook_ralph.workspace.git import GitError
+from rulebook_ralph.workspace.isolated_files import files_below
 from rulebook_ralph.workspace.isolated_place import take_down
+from rulebook_ralph.workspace.raw_files import contents
+from rulebook_ralph.workspace.ref_files import tips_named
 from rulebook_ralph.workspace.repository import Repository
 
 _TAKEN = re.compile(
@@ -19,6 +22,7 @@ _TAKEN = re.compile(
 )
 _NOT_SHOWN = ("refs/ralph/", "refs/stash")
 _SHA1_LENGTH = 40
+_MOST_BYTES = 64 * 1024 * 1024
 EMPTY_FOLDERS = ("objects", "refs", "refs/heads")
 """Folders of the git folder that need not hold a file."""
 
@@ -56,7 +60,7 @@ def clone_of(repository: Repository, base: str, *, hidden: tuple[str, ...]) -> C
     hiding = "".join(f"/{_literal(path)}\n" for path in hidden)
     files = {
         "HEAD": os.fsencode(f"ref: {head}\n" if branch else f"{base}\n"),
-        "config": _config(repository, sha256=len(base) != _SHA1_LENGTH),
+        "config": _config(repository, base),
         "packed-refs": b"".join(os.fsencode(f"{commit} {name}\n") for name, commit in sorted(refs.items())),
         "objects/info/alternates": os.fsencode(shared / "objects") + b"\n",
         "info/exclude": _content(shared / "info" / "exclude") + b"\n" + os.fsencode(hiding),
@@ -66,11 +70,43 @@ def clone_of(repository: Repository, base: str, *, hidden: tuple[str, ...]) -> C
     return Clone(files | ({"shallow": shallow} if shallow else {}))
 
 
-def _config(repository: Repository, *, sha256: bool) -> bytes:
+def bring_commits(inside: Repository) -> tuple[str, ...]:
+    """Bring into the repository the commits that an agent made in the git folder of a checkout and that HEAD or a ref
+    of it names; returns them, none where they are very large. `inside` is the repository with the checkout as its root.
+
+    Of that folder only the refs and the objects are read, and the objects' names are computed anew. Raises GitError,
+    where an object is missing too; OSError.
+    """
+    folder, objects = inside.root / ".git", inside.root / ".git" / "objects"
+    if folder.is_symlink() or objects.is_symlink() or not objects.is_dir():
+        return ()
+    listed = ["HEAD", "packed-refs", *(files_below(folder, "refs") if (folder / "refs").is_dir() else ())]
+    files = contents(f"{folder}/{name}" for name in listed)
+    there = replace(
+        inside.git, environment={**inside.git.environment, "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects)}
+    )
+    asked = "".join(f"{name}\n" for name in sorted(tips_named(files, files))).encode()
+    kinds = (line.split() for line in there.text("cat-file", "--batch-check", stdin=asked).splitlines())
+    known = inside.git.text("cat-file", "--batch-check", stdin=asked)
+    tips = tuple(name for name, kind, *_ in kinds if kind == "commit" and f"{name} missing" in known)
+    if not tips or int(there.text("rev-list", "--objects", "--disk-usage", *tips, "^HEAD")) > _MOST_BYTES:
+        return ()
+    wanted = "".join(f"{name}\n" for name in (*tips, "^HEAD")).encode()
+    pack = there.raw("pack-objects", "--revs", "--stdout", "-q", stdin=wanted)
+    inside.git.raw("index-pack", "--stdin", "--strict", stdin=pack)
+    return tips
+
+
+def format_settings(commit: str) -> str:
+    """The settings that a git folder needs where commits are named like this one; no hook is run by them."""
+    sha256 = len(commit) != _SHA1_LENGTH
+    core = f"[core]\n\trepositoryformatversion = {1 if sha256 else 0}\n\tbare = false\n\thooksPath = /dev/null\n"
+    return f"{core}[extensions]\n\tobjectFormat = sha256\n" if sha256 else core
+
+
+def _config(repository: Repository, base: str) -> bytes:
     """Settings that say how files are written, in git's own format; everything else is git's default."""
-    lines = [f"[core]\n\trepositoryformatversion = {1 if sha256 else 0}\n\tbare = false\n\thooksPath = /dev/null\n"]
-    if sha256:
-        lines.append("[extensions]\n\tobjectFormat = sha256\n")
+    lines = [format_settings(base)]
     try:
         listing = os.fsdecode(repository.git.raw("config", "--local", "--list", "-z"))
     except GitError:

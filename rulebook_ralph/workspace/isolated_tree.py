@@ -52,7 +52,7 @@ def tree_with(
     repository: Repository, tree: str, other: str, paths: Collection[str], *, without: Collection[str]
 ) -> str:
     """A tree with those paths as they are in another one, and without some. Raises GitError."""
-    git, index, wanted = repository.git, repository.private / "mixed-index", set(map(os.fsencode, paths))
+    git, index, wanted = repository.git, repository.scratch / "mixed-index", set(map(os.fsencode, paths))
     listing = git.raw("ls-tree", "-r", "-z", "--full-tree", other).split(b"\0")
     removed = [b"0 %s\t%s" % (b"0" * len(tree), os.fsencode(path)) for path in without]
     entries = [*removed, *(entry for entry in listing if entry.partition(b"\t")[2] in wanted)]

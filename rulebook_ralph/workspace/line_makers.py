@@ -1,7 +1,7 @@
 """Which lines of a file were last changed by commits with a trailer."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from rulebook_ralph.workspace.git import GitError
@@ -11,9 +11,9 @@ _OWN_RULES = ("-c", "blame.ignoreRevsFile=", "-c", "diff.noprefix=false")
 _HEADER_WORDS = (3, 4)
 
 
-def made_with_trailer(repository: Repository, file: Path, key: str) -> Mapping[int, str]:
-    """By line (0 is the first) of the file as it stands, the trailer's value, where the commit that made the line has
-    one. Lines that no commit has are nobody's, and so are all of a file that git does not have.
+def made_with_trailer(repository: Repository, file: Path, key: str) -> Mapping[int, Collection[str]]:
+    """By line (0 is the first) of the file as it stands, the trailer's values, where the commit that made the line has
+    any. Lines that no commit has are nobody's, and so are all of a file that git does not have.
     """
     try:
         path = os.path.relpath(file.resolve(), repository.root.resolve())
@@ -29,9 +29,9 @@ def made_with_trailer(repository: Repository, file: Path, key: str) -> Mapping[i
     return {row: values[commit] for row, commit in commits.items() if values.get(commit)}
 
 
-def _values(repository: Repository, commits: list[str], key: str) -> Mapping[str, str]:
+def _values(repository: Repository, commits: list[str], key: str) -> Mapping[str, Collection[str]]:
     if not commits:
         return {}
     wanted = f"--format=%H %(trailers:key={key},valueonly,separator=%x20)"
     told = repository.git.text("log", "--no-walk=unsorted", wanted, "--stdin", stdin="\n".join(commits).encode())
-    return dict(line.partition(" ")[::2] for line in told.splitlines())
+    return {commit: values for commit, *values in (line.split() for line in told.splitlines())}

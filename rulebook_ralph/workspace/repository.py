@@ -16,17 +16,25 @@ _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """The work tree's root, its git folder and the git folder that linked work trees share."""
+    """The work tree's root, its git folder and the git folder that linked work trees share. Of a checkout that is none
+    of its work trees, `own_scratch` is where its passing files go.
+    """
 
     git: Git
     root: Path
     git_folder: Path
     common_folder: Path
+    own_scratch: Path | None = None
 
     @property
     def private(self) -> Path:
         """Ralph's working files: lock, own index, raw output of a running agent."""
         return self.git_folder / "ralph"
+
+    @property
+    def scratch(self) -> Path:
+        """Where files go that are needed for a moment, by one thread at a time."""
+        return self.own_scratch or self.private
 
     @property
     def lock_file(self) -> Path:
@@ -55,8 +63,8 @@ class Repository:
         """The newest commit of HEAD's history with that trailer, or None."""
         wanted = f"%H %(trailers:key={key},valueonly,separator=%x20)"
         found = self.git.text("log", f"--format={wanted}", "--fixed-strings", f"--grep={key}: {value}", "HEAD", "--")
-        pairs = (line.split(" ", 1) for line in found.splitlines())
-        return next((commit for commit, *named in pairs if named == [value]), None)
+        pairs = (line.split(" ") for line in found.splitlines())  # one for each task that the commit completes
+        return next((commit for commit, *named in pairs if value in named), None)
 
     def commit_of(self, revision: str) -> str | None:
         """The commit a revision names, or None."""
@@ -132,6 +140,15 @@ def open_repository(root: Path, environment: Mapping[str, str]) -> Repository:
     if Path(top).resolve() != root.resolve():
         raise RalphError(f"the state folder is in {root}, but the repository's top is {top}; run 'ralph init' there")
     return Repository(_by_the_disk(git, Path(git_folder)), root, Path(git_folder), (root / common).resolve())
+
+
+def unopened(root: Path, git_folder: Path, environment: Mapping[str, str]) -> Repository:
+    """The same while git may not be asked yet, as its configuration may be an agent's: for Ralph's own files in it."""
+    try:
+        common = (git_folder / (git_folder / "commondir").read_text("utf-8").strip()).resolve()
+    except (OSError, UnicodeDecodeError):
+        common = git_folder
+    return Repository(Git.at(root, environment), root, git_folder, common)
 
 
 def _by_the_disk(git: Git, git_folder: Path) -> Git:

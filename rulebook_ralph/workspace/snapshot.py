@@ -49,12 +49,14 @@ class Workspace:
     """Captures and restores trees of one repository.
 
     Between two agents of one run nothing is asked of git that is known from the first: files that a person makes
-    meanwhile count like those made while an agent works.
+    meanwhile count like those made while an agent works. `users_index` is the one that knows the files as they are: the
+    repository's, unless it is given.
     """
 
-    def __init__(self, repository: Repository, *, index: str = "index") -> None:
+    def __init__(self, repository: Repository, *, index: str = "index", users_index: Path | None = None) -> None:
         self.repository = repository
         self.index = repository.private / index
+        self._users_index = users_index or repository.git_folder / "index"
         self._index_digest = b""
         self._index_holds = ""
         self._trees: dict[str, str] = {}
@@ -62,13 +64,13 @@ class Workspace:
         self._state_is_ignored = False
         self._changes: tuple[tuple[str, str], tuple[Change, ...]] = (("", ""), ())
 
-    def open(self, kept_tree: str | None = None, *, after: Opening | None = None) -> Opening:
-        """Remember the tree before an agent works.
+    def open(self, kept_tree: str | None = None, *, after: Opening | None = None, base: str | None = None) -> Opening:
+        """Remember the tree before an agent works, as a change of the commit `base`: HEAD, unless it is given.
 
         `kept_tree` is the tree of earlier attempts' work that stands in it: files of it are no untracked files of a
         person's. `after` is the opening of the iteration just settled; what it knew is not asked again.
         """
-        commit = self.repository.head()
+        commit = base or self.repository.head()
         self._load(kept_tree or commit)
         if kept_tree is not None and (after is None or after.commit != commit):
             self._take_state_of(commit)
@@ -232,7 +234,9 @@ class Workspace:
 
     def take_index(self, index: Path, commit: str) -> None:
         """Use a copy of an index that holds `commit` as the own one."""
-        shutil.copy2(index, self.index)
+        temporary = self.index.with_name(f"{self.index.name}.lock")
+        shutil.copy2(index, temporary)
+        temporary.replace(self.index)
         self._now_holds(commit)
 
     def _diff(self, old_tree: str, new_tree: str) -> tuple[Change, ...]:
@@ -253,9 +257,8 @@ class Workspace:
             return
         if not self._index_is_ours():
             self.index.parent.mkdir(parents=True, exist_ok=True)
-            users = self.repository.git_folder / "index"
-            if users.is_file():
-                shutil.copy2(users, self.index)
+            if self._users_index.is_file():
+                shutil.copy2(self._users_index, self.index)
         try:
             self._git("read-tree", "--reset", content)
         except GitError:

@@ -15,10 +15,12 @@ import subprocess
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Self
 
 import msgspec
+import psutil
 
 from tests.crash import git_commands
 from tests.crash.power import Disk, Files
@@ -43,6 +45,8 @@ class Plan(msgspec.Struct, frozen=True):
     scratch: str = ""
     listing: str = ""
     """A file that gets a line for each point."""
+    household: bool = False
+    """Whether all that Ralph has started is killed with it."""
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -66,6 +70,8 @@ class Points:
         self._counted: Counter[str] = Counter()
         self._lock = threading.RLock()
         self._full = False
+        self.cutting = 0
+        """The thread that cuts the power: all others wait at their next point, until they die."""
         self._listing = _open(plan.listing, "w") if plan.listing else None
         self.files: dict[int, tuple[str, bool]] = {}
 
@@ -92,15 +98,17 @@ class Points:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
                 case "kill":
                     half()
+                    if self.plan.household:
+                        end_household()
                     die()
                 case "lost" | "torn":
                     half()
                     self._cut_power()
 
     def _cut_power(self) -> NoReturn:
-        global _now  # noqa: PLW0603 - what the cut itself does is no point
         assert self.disk is not None
-        _now = None
+        self.cutting = threading.get_ident()  # what the cut itself does is no point
+        end_household()
         if self.plan.mode == "lost":
             self.disk.lose()
         else:
@@ -146,6 +154,17 @@ def activate(plan: Plan) -> None:
     _now = Points(plan)
 
 
+def _active() -> Points | None:
+    return None if _now is None or _now.cutting == threading.get_ident() else _now
+
+
+def end_household() -> None:
+    """Kill all that this process has started."""
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
 def die() -> NoReturn:
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError
@@ -160,7 +179,7 @@ def _whole(path: Any) -> str:
 
 def _with_path(kind: str, real: Callable[..., Any], *, place: int = 0) -> Callable[..., Any]:
     def call(*arguments: Any, **named: Any) -> Any:
-        points = _now
+        points = _active()
         if points is None or named.get("dir_fd") is not None or not points.covers(arguments[place]):
             return real(*arguments, **named)
         if os.path.lexists(arguments[place]) is _IN_VAIN.get(kind):
@@ -178,7 +197,7 @@ def _with_path(kind: str, real: Callable[..., Any], *, place: int = 0) -> Callab
 
 
 def _opened(path: Any, flags: int, mode: int = 0o777, **named: Any) -> int:
-    points = _now
+    points = _active()
     if points is None or not flags & (_WRITING | os.O_CREAT) or named or not points.covers(path):
         return _os_open(path, flags, mode, **named)
     whole = _whole(path)
@@ -199,7 +218,7 @@ def _opened(path: Any, flags: int, mode: int = 0o777, **named: Any) -> int:
 
 def _write(real: Callable[..., int]) -> Callable[..., int]:
     def call(descriptor: int, data: Any, *rest: Any) -> int:
-        points = _now
+        points = _active()
         if points is None or descriptor not in points.files:
             return real(descriptor, data, *rest)
         path, appends = points.files[descriptor]
@@ -216,7 +235,7 @@ def _write(real: Callable[..., int]) -> Callable[..., int]:
 
 def _of_descriptor(kind: str, real: Callable[..., Any]) -> Callable[..., Any]:
     def call(descriptor: Any, *rest: Any, **named: Any) -> Any:
-        points = _now
+        points = _active()
         if points is None:
             return real(descriptor, *rest, **named)
         number = descriptor if isinstance(descriptor, int) else -1
@@ -254,7 +273,7 @@ class _File:
         self._kind = "append" if appends else "write"
 
     def write(self, data: Any) -> Any:
-        if (points := _now) is not None:
+        if (points := _active()) is not None:
             if points.disk:
                 points.disk.writing(self._path)
             points.at(self._kind, self._path, half=lambda: self._half(data))
@@ -279,7 +298,7 @@ class _File:
 
 
 def _open_file(file: Any, mode: str = "r", *rest: Any, **named: Any) -> Any:
-    points = _now
+    points = _active()
     if points is None or not set(mode) & set("wax+") or isinstance(file, int) or not points.covers(file):
         return _open(file, mode, *rest, **named)
     whole = _whole(file)
@@ -302,7 +321,7 @@ class Watched(_Popen):  # type: ignore[type-arg]  # it is a generic for the chec
     """A process whose start, and whose end if it is git's, are points."""
 
     def __init__(self, args: Any, *rest: Any, **named: Any) -> None:
-        points = _now
+        points = _active()
         self._words = list(args)
         self._before: Files = {}
         if points is not None:

@@ -9,6 +9,7 @@ In the work tree: what agents, gates and git wrote and nobody synced since is as
 """
 
 import os
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -46,6 +47,8 @@ class Disk:
         self._unsynced: dict[str, bytes | None] = {}
         self._number = count()
         self._seen: Files = {}
+        self._own: dict[str, tuple[int, int, int]] = {}
+        self._lock = threading.RLock()
         scratch.mkdir(parents=True, exist_ok=True)
 
     # Ralph's own
@@ -68,7 +71,8 @@ class Disk:
         return None
 
     def did(self, undone: Undone) -> None:
-        self._pending.append(undone)
+        with self._lock:
+            self._pending.append(undone)
 
     def writing(self, path: str) -> None:
         """Content is about to change."""
@@ -76,13 +80,16 @@ class Disk:
             self._unsynced[path] = _bytes(path)
 
     def renamed(self, source: str, path: str) -> None:
+        status = os.lstat(path)
+        self._own[path] = (status.st_ino, status.st_size, status.st_mtime_ns)
         if source in self._unsynced:
             del self._unsynced[source]
             self._unsynced[path] = b""
 
     def synced(self, path: str) -> None:
-        self._unsynced.pop(path, None)
-        self._pending = [item for item in self._pending if item.kind != "git" and item.place != path]
+        with self._lock:
+            self._unsynced.pop(path, None)
+            self._pending = [item for item in self._pending if item.kind != "git" and item.place != path]
 
     def _unrename(self, source: str, path: str, kept: str | None) -> None:
         os.rename(path, source)
@@ -109,6 +116,8 @@ class Disk:
         synced = git_commands.syncs(arguments)
         entries = set()
         for path in changed:
+            if path in now and now[path][:3] == self._own.get(path):
+                continue  # done by another thread meanwhile
             content = before[path][3] if path in before else None
             if not path.startswith(f"{self._git}/"):
                 self._unsynced.setdefault(path, content)
@@ -123,7 +132,7 @@ class Disk:
                     self._unsynced.setdefault(path, content)
         if entries:
             old = {path: before[path][3] if path in before else None for path in entries}
-            self._pending.append(Undone("git", "git", lambda: _put(old)))
+            self.did(Undone("git", "git", lambda: _put(old)))
 
     def _listing(self) -> Files:
         found: Files = {}
@@ -144,15 +153,15 @@ class Disk:
     # The cut
 
     def lose(self) -> None:
-        for path, content in self._unsynced.items():
+        for path, content in list(self._unsynced.items()):
             with suppress(OSError):
                 _put({path: content})
-        for item in reversed(self._pending):
+        for item in reversed(list(self._pending)):
             with suppress(OSError):
                 item.undo()
 
     def tear(self) -> None:
-        for path, before in self._unsynced.items():
+        for path, before in list(self._unsynced.items()):
             with suppress(OSError):
                 os.chmod(path, 0o644)
                 now = _read(path)

@@ -57,7 +57,7 @@ class Scenario:
         order = Order(
             arguments,
             str(project.root),
-            {**os.environ, "TMPDIR": str(project.beside / "tmp")},
+            {**os.environ, **project.environment, "TMPDIR": str(project.beside / "tmp")},
             str(project.beside / "out"),
             str(project.beside / "err"),
             str(project.beside),
@@ -139,13 +139,16 @@ class Scenario:
         assert self.others.items() <= project.refs().items()
         validated = project.ralph("validate")
         assert validated.code == 0, validated.err + validated.out
-        left = [*_named(project.folder.path, ".tmp"), *_named(project.root / ".git", ".lock", ".ralph")]
-        assert left == []
-        known = {"index", "lock", "state-index", "held", "restored.json"}
-        private = {path.name for path in (project.root / ".git/ralph").iterdir()}
-        left = [name for name in private - known if folders or not name.startswith("nothing-")]
-        assert left == []
+        assert left_behind(project, folders=folders) == []
         project.git("fsck", "--no-dangling", "--no-progress")
+
+
+def left_behind(project: Project, *, folders: bool) -> list[str]:
+    """Files and, with `folders`, folders that were for a moment."""
+    known = {"index", "lock", "state-index", "held", "restored.json"}
+    private = {path.name for path in (project.root / ".git/ralph").iterdir()}
+    left = [*_named(project.folder.path, ".tmp"), *_named(project.root / ".git", ".lock", ".ralph")]
+    return [*left, *(name for name in private - known if folders or not name.startswith("nothing-"))]
 
 
 def _named(folder: Path, *ends: str) -> list[str]:

@@ -31,6 +31,7 @@ from rulebook_ralph.core.events import (
     RunEnded,
     RunPlanned,
     TaskLine,
+    WithinIteration,
 )
 from rulebook_ralph.core.evidence import CheckResult, Usage
 
@@ -305,6 +306,32 @@ def test_ten_thousand_activities_a_second_cost_little_and_draw_rarely(terminal: 
         terminal.shows("piece 19999")
     assert took < 2
     assert terminal.close().count("\x1b[?7l") < 8 + 5 * took
+
+
+def test_four_threads_that_report_at_once_are_shown_together_and_end_one_by_one(terminal: Terminal) -> None:
+    def work(number: int) -> None:
+        console.report(opened(number))
+        for count in range(2_500):
+            console.report(WithinIteration(number, AgentActivity("tool", f"Tool{number}", f"use {count}")))
+
+    with open_console(terminal.file, sys.stderr, environment=TERMINAL, now=now) as console:
+        console.report(PLAN)
+        threads = [Thread(target=work, args=(number,)) for number in range(1, 5)]
+        began = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        took = time.perf_counter() - began
+        terminal.shows("4 tasks at work", *(f"● Tool{number}  use 2499" for number in range(1, 5)))
+        console.report(WithinIteration(3, Notice("warning", "look out")))
+        for number in (2, 4, 1):
+            console.report(settled(number))
+        rows = terminal.shows("▸ t3  Read numerals", "iteration 3 of 9 · attempt 1 of 5", "t3: ! look out")
+        assert [row.split()[2] for row in rows if row.startswith("✔ #")] == ["t2", "t4", "t1"]
+        assert not any("at work" in row for row in rows)
+    assert took < 2
+    assert terminal.close().count("\x1b[?7l") < 12 + 5 * took
 
 
 def test_nothing_is_written_while_nothing_changes(terminal: Terminal) -> None:

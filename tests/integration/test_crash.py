@@ -23,7 +23,7 @@ POINTS = {
     "write": 110,
     "append": 6,
     "truncate": 2,
-    "rename": 56,
+    "rename": 60,
     "link": 24,
     "fsync": 160,
     "remove": 60,

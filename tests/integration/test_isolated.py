@@ -1,5 +1,6 @@
 """A checkout in a folder of its own: exactly the tree it is to hold, whatever was done to it before."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,11 +14,13 @@ from hypothesis import strategies as st
 
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.workspace import isolated, isolated_given, isolated_place
+from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.isolated import Isolated
+from rulebook_ralph.workspace.isolated_clone import bring_commits
 from rulebook_ralph.workspace.isolated_given import SpoiltError
 from rulebook_ralph.workspace.repository import Repository, open_repository
-from rulebook_ralph.workspace.snapshot import Workspace
-from tests.harness import Project, make_project, picture
+from rulebook_ralph.workspace.snapshot import Opening, Workspace
+from tests.harness import Project, make_project, picture, wait_for
 
 FILES = {
     "a.txt": "one\n",
@@ -337,7 +340,7 @@ def test_places_of_dead_processes_and_of_vanished_repositories_go(project: Proje
         "(place.folder / 'x').mkdir(mode=0o500); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", code, str(project.root)], env=environment, check=False)
-    folder = isolated_place.folder_of(environment, repository.root, repository.common_folder)
+    folder = isolated_place.folder_of(environment, repository.root, repository.git_folder)
     assert len(list(folder.glob("*.lock"))) == 1
     living = isolated.claim(repository)
     assert [path.name for path in folder.glob("*.lock")] == [f"{living.folder.name}.lock"]
@@ -354,3 +357,167 @@ def test_a_cache_within_the_repository_is_refused(project: Project) -> None:
     repository = open_repository(project.root, {**os.environ, "XDG_CACHE_HOME": str(project.root / "cache")})
     with pytest.raises(RalphError, match="XDG_CACHE_HOME"):
         isolated.claim(repository)
+
+
+def test_a_workspace_for_an_agent(project: Project) -> None:
+    """Opening, capture and the rest as in the user's tree, and nothing of it by the user's index."""
+    project.git("update-index", "--assume-unchanged", "a.txt")
+    project.write({".env": "A=1\n", "deps/one": "1\n", "local": "mine\n", "src/b.py": "a person's\n"})
+    users = (project.root / ".git" / "index").read_bytes()
+    held = checkout(project, copy=[".env", "local"], link=["deps"])
+    hold(held, project)
+    (held.root / "build").mkdir()
+    (held.root / "build" / "tool").write_text("tool\n")
+    (held.root / "tool.py").write_text("made by a setup\n")
+    held.keep_as_prepared()
+    workspace = held.ready()
+    opening = workspace.open()
+    assert opening.tree == tree_of(project)
+    assert opening.untracked == {"local", "tool.py"}
+    assert workspace.capture(opening) == opening.tree
+    act(held.root, "write", "a.txt")
+    act(held.root, "write", "new")
+    act(held.root, "remove", "run.sh")
+    (held.root / ".gitignore").write_text("")
+    tree = workspace.capture(opening)
+    assert {change.path for change in workspace.changes(opening.tree, tree)} == {".gitignore", "new", "run.sh"}
+    assert workspace.recapture(opening, tree) == tree
+    (held.root / "a.txt").write_text("other\n")
+    now = workspace.recapture(opening, tree)
+    assert workspace.file_in(now, "a.txt")[1] == b"other\n", "the user's flags are about another file"
+    workspace.restore(opening, now)
+    assert workspace.capture(opening) == opening.tree
+    assert (held.root / "build" / "tool").exists()
+    assert (project.root / ".git" / "index").read_bytes() == users
+    assert (project.root / "src" / "b.py").read_text() == "a person's\n"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "git add -A && git commit -q -m mine && git switch -q -c other",
+        "rm -rf .git",
+        "rm -rf .git && git init -q && git add -A && git commit -q -m mine",
+        "git config core.worktree / && git config core.bare true",
+        "git update-index --assume-unchanged a.txt && git stash -q",
+    ],
+)
+def test_whatever_an_agent_does_to_its_git_folder(script: str, project: Project) -> None:
+    held = checkout(project)
+    hold(held, project)
+    workspace = held.ready()
+    opening = workspace.open()
+    (held.root / "a.txt").write_text("other\n")
+    (held.root / "new").write_text("new\n")
+    refs = project.refs()
+    subprocess.run(["sh", "-c", script], cwd=held.root, capture_output=True, check=False)
+    if "stash" in script:
+        (held.root / "a.txt").write_text("other\n")
+    tree = workspace.capture(opening)
+    assert {change.path for change in workspace.changes(opening.tree, tree)} == {"a.txt", "new"}
+    held.renew_git_folder()
+    assert in_it(held, "rev-parse", "--abbrev-ref", "HEAD") == "main"
+    assert in_it(held, "rev-parse", "HEAD") == opening.commit
+    assert in_it(held, "status", "--porcelain") == " M a.txt\n?? new"
+    assert workspace.capture(opening) == tree
+    assert project.refs() == refs
+
+
+def test_commits_of_an_agent_come_into_the_repository(project: Project) -> None:
+    held = checkout(project)
+    hold(held, project)
+    assert bring_commits(held.workspace.repository) == ()
+    (held.root / "a.txt").write_text("other\n")
+    in_it(held, "commit", "-q", "-am", "first")
+    first = in_it(held, "rev-parse", "HEAD")
+    in_it(held, "switch", "-q", "-c", "side")
+    in_it(held, "commit", "-q", "--allow-empty", "-m", "second")
+    second = in_it(held, "rev-parse", "HEAD")
+    in_it(held, "switch", "-q", "--detach", "main")
+    refs = project.refs()
+    in_it(held, "config", "core.fsmonitor", f"touch {project.beside}/pwned; true")
+    in_it(held, "config", "extensions.objectFormat", "none")
+    assert set(bring_commits(held.workspace.repository)) == {first, second}
+    hold(held, project)
+    assert project.git("show", f"{second}:a.txt") == "other"
+    assert project.git("fsck", "--strict", "--no-dangling") == ""
+    assert project.refs() == refs
+    assert not (project.beside / "pwned").exists()
+    assert bring_commits(held.workspace.repository) == ()
+
+
+def test_forged_commits_of_an_agent_do_not_come(project: Project) -> None:
+    held = checkout(project)
+    hold(held, project)
+    (held.root / "a.txt").write_text("other\n")
+    in_it(held, "commit", "-q", "-am", "first")
+    blob, other = in_it(held, "rev-parse", "HEAD:a.txt"), in_it(held, "hash-object", "-w", "run.sh")
+    objects = held.root / ".git" / "objects"
+    (objects / blob[:2] / blob[2:]).unlink()
+    with pytest.raises(GitError):
+        bring_commits(held.workspace.repository)
+    assert not (project.root / ".git" / "objects" / blob[:2] / blob[2:]).exists()
+    assert other == project.git("rev-parse", "HEAD:run.sh")
+    shutil.rmtree(objects)
+    objects.symlink_to(project.root / ".git" / "objects")
+    assert bring_commits(held.workspace.repository) == ()
+
+
+def test_work_in_a_dead_processs_place_is_taken_over(project: Project) -> None:
+    project.write({"local": "mine\n"})
+    repository = repository_of(project)
+    code = (
+        "import json, os, sys; from pathlib import Path\n"
+        "from rulebook_ralph.workspace import isolated, isolated_given\n"
+        "from rulebook_ralph.workspace.repository import open_repository\n"
+        "repository = open_repository(Path(sys.argv[1]), dict(os.environ))\n"
+        "place = isolated.claim(repository, keeps_work=True)\n"
+        "given = isolated_given.find(repository, copy=['local'], link=[])\n"
+        "held = isolated.make(repository, place, given=given)\n"
+        "held.hold(repository.tree_of('HEAD'), repository.head())\n"
+        "opening = held.ready().open()\n"
+        "rules = {path: content.decode() for path, content in opening.ignore_files.items()}\n"
+        "print(json.dumps([place.folder.name, opening.commit, opening.tree, list(opening.untracked), rules]), flush=True)\n"
+        "(held.root / 'a.txt').write_text('partial\\n'); (held.root / '.gitignore').write_text('new\\n')\n"
+        "(held.root / 'new').write_text('new\\n'); (held.root / 'x.o').write_text('')\n"
+        "sys.stdin.read()"
+    )
+    run = [sys.executable, "-c", code, str(project.root)]
+    with subprocess.Popen(
+        run, env=repository.git.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        name, commit, tree, untracked, rules = json.loads(process.stdout.readline())
+        wait_for(lambda: len(list(Path(project.beside / "cache").rglob("x.o"))) == 1, "its work")
+        assert isolated.take_over(repository, name) is None, "its process lives"
+        process.kill()
+    isolated.claim(repository).give_up()
+    place = isolated.take_over(repository, name)
+    assert place is not None
+    opening = Opening(commit, tree, frozenset(untracked), {path: text.encode() for path, text in rules.items()})
+    workspace = isolated.reopen(repository, place, opening)
+    assert workspace is not None
+    made = workspace.capture(opening)
+    assert {change.path for change in workspace.changes(tree, made)} == {"a.txt", ".gitignore", "new"}
+    assert project.status() == ["?? local"]
+    place.give_up()
+    assert not place.folder.exists()
+    assert isolated.take_over(repository, name) is None
+
+
+def test_work_that_nobody_takes_over_can_be_removed(project: Project) -> None:
+    repository = repository_of(project)
+    code = (
+        "import os, sys; from pathlib import Path; from rulebook_ralph.workspace import isolated\n"
+        "from rulebook_ralph.workspace.repository import open_repository\n"
+        "isolated.claim(open_repository(Path(sys.argv[1]), dict(os.environ)), keeps_work=True)"
+    )
+    environment = repository.git.environment
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", code, str(project.root)], env=environment, check=True)
+    assert isolated_place.remove_vanished(environment) == 0
+    assert isolated.remove_dead(repository) == 2
+    subprocess.run([sys.executable, "-c", code, str(project.root)], env=environment, check=True)
+    shutil.rmtree(project.root)
+    assert isolated_place.remove_vanished(environment) == 1
+    assert not any(isolated_place.cache_folder(environment).iterdir())

@@ -42,7 +42,7 @@ def test_a_pause_ends_the_run_after_the_iteration_and_status_tells_of_it(tmp_pat
     assert "pausing: it ends after this iteration" in status
     told_as_json = project.ralph("status", "--json").json["running"]
     assert (told_as_json["pid"], told_as_json["answers"], told_as_json["pausing"]) == (process.pid, True, True)
-    assert told_as_json["iteration"]["taskId"] == "one"
+    assert [each["taskId"] for each in told_as_json["iterations"]] == ["one"]
     assert told_as_json["waiting"] is None
     go_on(project)
     ran = finish(process)
@@ -109,7 +109,7 @@ def test_pause_and_cancel_end_a_wait_for_a_usage_limit_at_once(tmp_path: Path) -
         wait_for(lambda: "waiting until" in project.ralph("status").out, "the wait")
         waits = project.ralph("status", "--json").json["running"]
         assert waits["waiting"]["until"], waits
-        assert waits["iteration"] is None
+        assert waits["iterations"] == []
         assert project.ralph(command).code == 0
         ran = finish(process)
         assert (ran.code, ran.json["stopReason"]) == (code, reason), ran.err
@@ -198,7 +198,7 @@ def test_after_a_run_that_was_killed_cancel_says_what_to_do_and_changes_nothing(
     ran = project.ralph("cancel")
     assert (ran.code, ran.err) == (
         2,
-        "error: no run is going on: the last one died in iteration 1; 'ralph resume' saves its work and goes on\n",
+        "error: no run is going on: the last one died in iteration 1 (one); 'ralph resume' saves its work and goes on\n",
     )
     assert lock_of(project).read_bytes() == dead
     assert project.last.phase == "executing"

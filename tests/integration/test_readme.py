@@ -88,7 +88,7 @@ def test_every_other_command_works_in_the_order_of_the_readme(tmp_path: Path, ra
     for command in USING:
         done = typed(command, project, ralph_on_path)
         assert done.code == 0, f"{command}: {done.out[-1500:]} {done.err}"
-    assert "3 of 4 tasks completed" in typed("ralph status", project, ralph_on_path).out
+    assert "4 of 4 tasks completed" in typed("ralph status", project, ralph_on_path).out
 
 
 def test_the_task_list_and_the_configurations_shown_are_valid(tmp_path: Path, ralph_on_path: str) -> None:

@@ -44,6 +44,11 @@ OF_ADD, OF_SUB = (
     f"        self.assertEqual(calc.{name}(3, 1), {value})\n"
     for name, value in (("add", 4), ("sub", 2))
 )
+FILES = {
+    "calc.py": "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return b + a\n",
+    "test_add.py": OF_ADD,
+    "test_sub.py": OF_SUB,
+}
 LATER = "import atexit, pathlib\n_f = pathlib.Path('test_sub.py')\n_s = _f.read_text()\n"
 KINDS = {
     "expects": "sed -i.bak 's/, 2)/, 4)/' test_sub.py; rm test_sub.py.bak; echo '# x' >> calc.py\n",
@@ -57,11 +62,7 @@ KINDS = {
 def test_red_tests_are_mended_by_the_program_not_by_what_is_done_to_them(tmp_path: Path) -> None:
     project = make_project(
         tmp_path,
-        files={
-            "calc.py": "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return b + a\n",
-            "test_add.py": OF_ADD,
-            "test_sub.py": OF_SUB,
-        },
+        files=FILES,
         verification={"clean": True, "steps": GATES[:1]},
         attempts=1,
         tasks=[task(kind) for kind in KINDS],
@@ -95,11 +96,7 @@ OF_CRITERIA = {
 def test_criteria_that_were_red_are_met_by_the_program_too(tmp_path: Path) -> None:
     project = make_project(
         tmp_path,
-        files={
-            "calc.py": "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return b + a\n",
-            "test_add.py": OF_ADD,
-            "test_sub.py": OF_SUB,
-        },
+        files=FILES,
         verification={
             "clean": True,
             "steps": [{"name": "tests", "kind": "test", "command": f"{sys.executable} -B -m unittest -q test_add"}],

@@ -276,14 +276,18 @@ def test_an_agent_that_writes_down_a_review_of_its_own_is_not_believed(tmp_path:
         assert "put back" in ran.out
 
 
+def put_a_fault_in_by_a_commit_hook(project: Project) -> None:
+    hook = project.root / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\ngrep -q FAULT work/one.txt || echo FAULT >> work/one.txt\n")
+    hook.chmod(0o755)
+
+
 @pytest.mark.thorough
 def test_what_a_commit_hook_makes_of_the_work_is_reviewed_too(tmp_path: Path) -> None:
     reviewers = Reviewers({"sonnet": Finding("FAULT")})
     with reviewed_project(tmp_path, reviewers, MENDED, attempts=1) as project:
-        hook = project.root / ".git" / "hooks" / "pre-commit"
-        hook.parent.mkdir(exist_ok=True)
-        hook.write_text("#!/bin/sh\ngrep -q FAULT work/one.txt || echo FAULT >> work/one.txt\n")
-        hook.chmod(0o755)
+        put_a_fault_in_by_a_commit_hook(project)
         assert project.ralph("run").code == 3
         assert project.task_commits() == {}
         verdict = project.last.verdict
@@ -295,9 +299,6 @@ def test_what_a_commit_hook_makes_of_the_work_is_reviewed_too(tmp_path: Path) ->
 def test_what_a_commit_hook_makes_of_the_work_does_not_land_unreviewed(tmp_path: Path) -> None:
     reviewers = Reviewers({"sonnet": lambda question: "no key" if "FAULT" in question.data else ship(question)})
     with reviewed_project(tmp_path, reviewers, MENDED, attempts=1) as project:
-        hook = project.root / ".git" / "hooks" / "pre-commit"
-        hook.parent.mkdir(exist_ok=True)
-        hook.write_text("#!/bin/sh\ngrep -q FAULT work/one.txt || echo FAULT >> work/one.txt\n")
-        hook.chmod(0o755)
+        put_a_fault_in_by_a_commit_hook(project)
         assert project.ralph("run").code == 3
         assert project.task_commits() == {}

@@ -217,8 +217,15 @@ def test_dry_run_touches_nothing(project: Project) -> None:
     assert "Do one" in ran.out
     assert "sh check.sh" in ran.out
     assert picture(project.root) == before
-    assert project.ralph("run", "--dry-run", "--json").json["tasks"][0]["id"] == "one"
+    told = project.ralph("run", "--dry-run", "--json").json
+    assert (told["tasks"][0]["id"], told["gates"]) == ("one", [{"name": "tests", "command": "sh check.sh"}])
     assert picture(project.root) == before
+
+
+def test_dry_run_tells_of_no_gates_that_are_switched_off(project: Project) -> None:
+    project.configure(verification={"enabled": False, "steps": [TESTS]})
+    assert project.ralph("run", "--dry-run", "--trust-agent", "--json").json["gates"] == []
+    assert "Gates after each attempt:\n  none\n" in project.ralph("run", "--dry-run", "--trust-agent").out
 
 
 def test_json_is_one_object_and_the_rest_goes_to_stderr(project: Project) -> None:

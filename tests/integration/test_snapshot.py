@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rulebook_ralph.core.model import STATE_FOLDER
+from rulebook_ralph.errors import RalphError
 from rulebook_ralph.workspace import commits, guard
 from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.repository import Repository, open_repository
@@ -782,3 +783,18 @@ def test_git_that_cannot_tell_has_not_said_no(root: Path) -> None:
     for ask in (repository.branch, lambda: repository.commit_of("HEAD"), lambda: repository.tree_exists("1" * 40)):
         with pytest.raises(GitError, match=re.escape(str(root))):
             ask()
+
+
+def test_a_large_and_a_small_file_of_the_state_are_saved_as_they_are(root: Path) -> None:
+    repository, reference = _repository(root), commits.state_reference("toy")
+    files = {"prd.json": b"{\r\n" + b"large \xff\n" * 150_000, "progress.txt": b"small\n", "prd.base.json": b""}
+    parent = None
+    for more in (files, {"prd.json": files["prd.json"] + b"more"}):
+        parent = commits.save_state(repository, WHO, reference, more, parent=parent, seconds=1)
+        files |= more
+        assert commits.saved_state(repository, reference) == files
+    objects = repository.common_folder / "objects"
+    shutil.rmtree(objects)
+    objects.write_text("in its way")
+    with pytest.raises(RalphError, match="git could not save to"):
+        commits.save_state(repository, WHO, reference, files, parent=None, seconds=1)

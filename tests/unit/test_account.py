@@ -19,6 +19,7 @@ from rulebook_ralph.loop import account, account_markdown
 from rulebook_ralph.loop.account import Account
 from rulebook_ralph.state import history, store
 from rulebook_ralph.state.store import StateFolder
+from tests.cases import each_of
 from tests.rendered_markdown import RENDERED, references, tags
 
 AT = "2026-01-01T00:00:00.000Z"
@@ -75,8 +76,8 @@ def test_words_stay_words(text: str) -> None:
         assert len(words) > 1000 or seen.replace("\u200b", "") == words.replace("\u200b", "")
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-@pytest.mark.parametrize("around", ["- **{}** done", "  {}", "## {}: blocked", "a {} b"])
+@each_of("text", HOSTILE)
+@each_of("around", ["- **{}** done", "  {}", "## {}: blocked", "a {} b"])
 def test_hostile_words_are_shown_and_do_nothing(text: str, around: str) -> None:
     told = around.format(markdown_escape.inline(text))
     assert tags(told) == tags(around.format("words")), told

@@ -12,6 +12,7 @@ from rulebook_ralph.agents.aider_stream import AiderReader
 from rulebook_ralph.agents.transcript import conclude
 from rulebook_ralph.core.evidence import Usage
 from rulebook_ralph.supervisor import Ended
+from tests.cases import each_of
 from tests.unit.stream_checks import DAMAGE, PARTS, REST, Stream
 
 CAPTURES = Path(__file__).parent.parent / "data" / "captures" / "aider"
@@ -94,7 +95,7 @@ def test_errors_before_a_whole_answer_were_overcome() -> None:
     assert [one.kind for one in STREAM.activities] == ["retry", "retry", "text"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("end", "kind"),
     [
         (RETRY, "rate-limit"),

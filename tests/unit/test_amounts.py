@@ -1,9 +1,10 @@
 import pytest
 
 from rulebook_ralph.core.amounts import duration, money, tokens
+from tests.cases import each_of
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("seconds", "text"),
     [
         (-1, "0.0 s"),

@@ -2,13 +2,12 @@
 
 from itertools import pairwise
 
-import pytest
-
 from rulebook_ralph.core.best_attempt import better
 from rulebook_ralph.core.evidence import CheckResult, Iteration, Verdict
 from rulebook_ralph.core.model import Stage
 from rulebook_ralph.core.review import IssueCounts, Look, Review, Tier
 from rulebook_ralph.loop.rules.built_in import built_in_hooks
+from tests.cases import each_of
 
 
 def attempt(
@@ -61,7 +60,7 @@ WORSE_THEN_BETTER = {
 }
 
 
-@pytest.mark.parametrize(("worse", "best"), WORSE_THEN_BETTER.values(), ids=WORSE_THEN_BETTER)
+@each_of(("worse", "best"), WORSE_THEN_BETTER.values())
 def test_the_one_that_came_further_is_the_best_in_either_order(worse: Iteration, best: Iteration) -> None:
     assert better(best, better(worse, None)) is best
     assert better(worse, better(best, None)) is best

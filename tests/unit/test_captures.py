@@ -22,6 +22,7 @@ from rulebook_ralph.agents.transcript import Reader, Transcript, conclude
 from rulebook_ralph.core.events import AgentActivity
 from rulebook_ralph.core.evidence import AgentResult, Usage
 from rulebook_ralph.supervisor import Ended
+from tests.cases import each_of
 
 CAPTURES = Path(__file__).parent.parent / "data" / "captures"
 NOW = datetime(2026, 11, 21, 20, 24, tzinfo=ZoneInfo("UTC"))
@@ -141,7 +142,7 @@ def test_every_capture_is_expected() -> None:
     assert there == set(RUNS)
 
 
-@pytest.mark.parametrize(("agent", "scenario"), RUNS)
+@each_of(("agent", "scenario"), RUNS)
 def test_captures_are_classified(agent: str, scenario: str) -> None:
     run, got = RUNS[agent, scenario], captured(agent, scenario)
     fault = got.fault
@@ -158,7 +159,7 @@ def test_every_stream_names_its_session() -> None:
     assert captured("gemini", "format_json").session_id == "0c8c6bb9-b9b8-48f8-8441-69739b14bd23"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("agent", "scenario", "tools"),
     [
         ("codex", "success", [("apply_patch", FILE, True)]),

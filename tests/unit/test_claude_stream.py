@@ -19,6 +19,7 @@ from rulebook_ralph.agents.transcript import Transcript, conclude
 from rulebook_ralph.core.events import AgentActivity
 from rulebook_ralph.core.evidence import AgentFault, AgentResult, Usage
 from rulebook_ralph.supervisor import Ended
+from tests.cases import each_of
 
 CAPTURES = Path(__file__).parent.parent / "data" / "captures"
 NOW = datetime(2026, 11, 21, 20, 19, tzinfo=UTC)
@@ -125,7 +126,7 @@ def test_every_capture_is_expected() -> None:
     assert {(version, scenario) for version, scenario, _ in captured_runs()} == set(EXPECTED)
 
 
-@pytest.mark.parametrize(("version", "scenario", "ended"), captured_runs())
+@each_of(("version", "scenario", "ended"), captured_runs())
 def test_captures_are_classified(version: str, scenario: str, ended: Ended) -> None:
     got = conclude("claude", ended, read(capture(version, scenario)))
     seen = Expected(
@@ -197,7 +198,7 @@ def test_exit_code_0_is_no_success(fields: dict[str, object]) -> None:
     assert concluded(lines(result(**fields))).status == "failed"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("fields", "kind"),
     [
         ({"result": "Invalid API key · Please run /login"}, "authentication"),

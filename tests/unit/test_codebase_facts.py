@@ -20,6 +20,7 @@ from rulebook_ralph.sources.codebase_facts import codebase_facts, manifests
 from rulebook_ralph.state import progress
 from rulebook_ralph.workspace.git import Git
 from rulebook_ralph.workspace.repository import Repository, open_repository
+from tests.cases import each_of
 from tests.unit.test_brief import _situation
 
 PACKAGE = {
@@ -94,7 +95,7 @@ def test_manifests_and_paths_tell(paths: list[str], texts: dict[str, str], facts
     assert set(texts) <= set(manifests(paths))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("manifest", "text"),
     [
         ("go.mod", "\n"),

@@ -10,6 +10,7 @@ from rulebook_ralph.core.evidence import CheckResult, Iteration, ParsedIteration
 from rulebook_ralph.core.model import Prd, Task, Totals
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.state import codec
+from tests.cases import each_of
 
 SMALL = Prd(version=1, project="p", tasks=(Task(id="a", title="A"), Task(id="b", title="B", dependencies=("a",))))
 
@@ -183,7 +184,7 @@ BAD_PRDS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", BAD_PRDS)
+@each_of("case", BAD_PRDS)
 def test_a_bad_prd_is_refused_in_one_line_that_says_where(case: str) -> None:
     data, message = BAD_PRDS[case]
     with pytest.raises(RalphError) as refusal:
@@ -224,3 +225,4 @@ def test_encoding_again_gives_the_same_bytes(first: Prd, second: Prd, data: st.D
         if prd.tasks:
             changed = prd.replacing(replace(data.draw(st.sampled_from(prd.tasks)), title="another"))
             assert encoder.encode(changed) == codec.encode_prd(changed)
+    assert encoder.encode(first) is encoder.encode(first)

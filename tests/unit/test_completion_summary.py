@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -21,6 +20,7 @@ from rulebook_ralph.core.token_estimate import tokens
 from rulebook_ralph.loop.completion_summary import summarise, told
 from rulebook_ralph.loop.exported_names import exported_names
 from rulebook_ralph.state import codec
+from tests.cases import each_of
 from tests.evidence import GREEN, LINT_RED
 
 AT = "2026-01-01T00:00:00.000Z"
@@ -67,7 +67,7 @@ def test_facts_come_from_git_and_syntax() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("words", "kept"),
     [
         ("Added login in src/auth/login.ts. It uses JWT.", "Added login in src/auth/login.ts. It uses JWT."),
@@ -108,7 +108,7 @@ def test_any_words_can_be_read(words: str, steps: list[str]) -> None:
     assert found.files_created == summary().files_created
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("path", "text", "names"),
     [
         ("a.py", "import os\ndef f(): pass\nasync def g(): pass\nclass C:\n    def m(self): pass\nX: int = 1\n_y = 2\n", "f g C X"),
@@ -152,7 +152,7 @@ def test_any_text_can_be_looked_into(ending: str, text: str) -> None:
     assert all(name in text for names in exported_names(f"a.{ending}", text) for name in names.split("."))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("ending", "begins", "piece", "ends"),
     [
         ("go", "", "type (\n", ""),
@@ -173,7 +173,7 @@ def test_no_file_is_slow(ending: str, begins: str, piece: str, ends: str) -> Non
     assert time.process_time() - start < 0.5
 
 
-@pytest.mark.parametrize("piece", ["+", "@", "a", "a/", "./", ".", "-", "`a", "+a/b.", "a.b/"])
+@each_of("piece", ["+", "@", "a", "a/", "./", ".", "-", "`a", "+a/b.", "a.b/"])
 def test_no_summary_is_slow(piece: str) -> None:
     start = time.process_time()
     said = ParsedIteration(summary=f"I changed {piece * (20_000 // len(piece))}")

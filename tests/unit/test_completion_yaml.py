@@ -14,6 +14,7 @@ from rulebook_ralph.sources.completion_yaml import read_all
 from rulebook_ralph.sources.merge import Difference, merge
 from rulebook_ralph.sources.source import RefusedTasksError, SourceReading
 from rulebook_ralph.state import codec
+from tests.cases import each_of
 from tests.unit.completion_text import to_text
 from tests.unit.test_criteria import completions
 
@@ -210,7 +211,7 @@ BAD_FILES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("text", BAD_FILES, ids=range(len(BAD_FILES)))
+@each_of("text", BAD_FILES)
 def test_a_bad_file_is_refused_with_its_place(tmp_path: Path, text: str) -> None:
     told = _refusal(tmp_path, text)
     assert any(BAD_FILES[text] in line for line in told), told

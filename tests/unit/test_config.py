@@ -17,6 +17,7 @@ from rulebook_ralph.core.settings import Config, Executor, Hook, Price, Role, Ve
 from rulebook_ralph.core.struct_reading import seconds
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.plain_yaml import NotReadableError, read_yaml
+from tests.cases import each_of
 
 PROJECT = ".rulebook-ralph/config.yaml"
 
@@ -213,7 +214,7 @@ def test_times(text: str, expected: float) -> None:
     assert seconds(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "90", "m", "1m1h", "-5s", "1 h", "1e3s", "٣s", "infs"])
+@each_of("text", ["", "90", "m", "1m1h", "-5s", "1 h", "1e3s", "٣s", "infs"])
 def test_what_is_no_time(text: str) -> None:
     assert seconds(text) is None
 
@@ -222,7 +223,7 @@ BAD_FILES = {
     "limits:\n  maxCostUsd: cheap\n": ":2: limits.maxCostUsd: expected a number or null, got a string",
     "limits:\n  max_cost: 3\n": ":2: limits.max_cost: unknown key; did you mean `maxCostUsd`?",
     "limit: {}\n": ":1: limit: unknown key; did you mean `limits`?",
-    "zzz: 1\n": ":1: zzz: unknown key; known: tools, defaults, rules, verification, workspace, stages, stopCriteria, hooks, protect, integrity, judge, review, ralph, limits, prices, git, notify",
+    "zzz: 1\n": ":1: zzz: unknown key; known: tools, defaults, rules, verification, workspace, stages, stopCriteria, hooks, protect, integrity, judge, review, ralph, limits, prices, git, parallel, notify",
     "verification:\n  steps:\n    - name: a\n      comand: make\n": ":4: verification.steps[0].comand: unknown key; did you mean `command`?",
     "verification:\n  steps:\n    - command: make\n": ":3: verification.steps[0]: `name` is missing",
     "verification:\n  steps: make\n": ":2: verification.steps: expected a list, got a string",

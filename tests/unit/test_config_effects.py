@@ -11,7 +11,6 @@ from threading import Event
 from typing import Any, cast
 
 import msgspec
-import pytest
 
 from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.logins import find_login
@@ -38,6 +37,7 @@ from rulebook_ralph.loop.project import Project
 from rulebook_ralph.resources import schema
 from rulebook_ralph.state.store import StateFolder
 from rulebook_ralph.workspace.repository import Repository
+from tests.cases import each_of
 
 TESTS = Path(__file__).parents[1]
 TASK = Task(id="one", title="One", acceptance_criteria=("It works",), cost_usd=1, tokens=1000)
@@ -313,6 +313,9 @@ EFFECTS: Mapping[str, Effect | str] = {
     "notify.taskCompleted": "integration/test_notification::test_a_run_tells_of_its_tasks_and_its_end",
     "notify.timeout": "integration/test_notification::test_a_service_that_does_not_answer_costs_the_timeout_and_a_warning",
     "git.rollback": "integration/test_honest_agents::test_rollback_gives_each_attempt_the_base",
+    "git.workspace": "integration/test_parallel::test_a_person_goes_on_working_in_the_tree_meanwhile",
+    "parallel.workers": "integration/test_parallel::test_tasks_marked_p_are_done_at_once_and_all_land",
+    "parallel.all": "unit/test_selection::test_with_all_any_may_join_but_those_that_verify",
     "git.stateCommit": "integration/test_run::test_no_state_commits_where_none_are_wanted",
 }
 
@@ -348,7 +351,7 @@ def test_every_key_of_the_schema_has_an_entry_and_nothing_else_has() -> None:
     assert len(LEAVES) == len(set(LEAVES)) > 60
 
 
-@pytest.mark.parametrize("key", [key for key, effect in EFFECTS.items() if isinstance(effect, Effect)])
+@each_of("key", [key for key, effect in EFFECTS.items() if isinstance(effect, Effect)])
 def test_a_key_that_is_set_has_its_effect(key: str) -> None:
     effect = EFFECTS[key]
     assert isinstance(effect, Effect)

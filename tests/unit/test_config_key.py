@@ -5,6 +5,7 @@ import pytest
 from rulebook_ralph.config_key import default_at, given_value, place_of, value_at
 from rulebook_ralph.core.problem import JsonPath
 from rulebook_ralph.errors import RalphError
+from tests.cases import each_of
 
 VALUES: dict[str, Any] = {
     "tools": {"executors": [{"id": "claude"}, {"id": "gpt-5.5"}], "+executors": [{"id": "more"}]},
@@ -15,7 +16,7 @@ VALUES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("key", "path"),
     [
         ("limits", ("limits",)),
@@ -44,7 +45,7 @@ def test_a_key_leads_to_its_place(key: str, path: JsonPath) -> None:
     assert place_of(key, VALUES, also_new=True).path == path
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("key", "said"),
     [
         ("limit.x", "limit: unknown key; did you mean `limits`?"),
@@ -65,7 +66,7 @@ def test_what_is_no_key_is_refused_with_the_nearest(key: str, said: str) -> None
     assert str(refusal.value).startswith(said)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("key", "text", "value"),
     [
         ("limits.maxCostUsd", "5", 5),

@@ -14,6 +14,7 @@ from rulebook_ralph.config_yaml import block_lines
 from rulebook_ralph.core.problem import JsonPath
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.plain_yaml import read_yaml
+from tests.cases import each_of
 
 OWN = """\
 # Mine.
@@ -53,7 +54,7 @@ def differing(before: str, after: str) -> list[str]:
     return [line.rstrip("\n").replace(" ", "", 1) for line in lines if line[0] in "+-"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("path", "value", "lines"),
     [
         (("limits", "maxCostUsd"), 7.5, ["-  maxCostUsd: 5     # dollars", "+  maxCostUsd: 7.5     # dollars"]),

@@ -329,7 +329,11 @@ def test_lasting_rows_fit_the_terminal_whatever_the_text(happened: list[Event], 
     assert isinstance(warning, Notice)
     assert isinstance(settling, IterationSettled)
     assert isinstance(end, RunEnded)
-    rows = [*planned(plan, width), *notice(warning, width), *settled(settling, list(scene.gates.values()), 3, width)]
+    rows = [
+        *planned(plan, width),
+        *notice(warning, width),
+        *settled(settling, list(scene.only.gates.values()), 3, width),
+    ]
     rows += reviewed_rows(ReviewEnded(review_of(warning.text)), width)
     for row in rows:
         assert isinstance(row, Text)
@@ -399,4 +403,4 @@ def test_text_in_huge_pieces_is_kept_short() -> None:
     for _ in range(3):
         scene.apply(AgentActivity("text", "x" * 1_000_000), NOON)
         scene.apply(AgentActivity("tool", "y" * 1_000_000, "z" * 1_000_000), NOON)
-    assert sum(len(activity.text) + len(activity.detail) for activity in scene.activity) < 20_000
+    assert sum(len(activity.text) + len(activity.detail) for activity in scene.only.activity) < 20_000

@@ -1,13 +1,12 @@
 """A claim of completion beside words that deny it, and claims that the gates deny."""
 
-import pytest
-
 from rulebook_ralph.core.evidence import AgentResult, CheckResult, ParsedIteration
 from rulebook_ralph.core.model import Task
 from rulebook_ralph.core.parser import parse
 from rulebook_ralph.core.settings import CONTRADICTIONS, Integrity
 from rulebook_ralph.loop.evidence import Gates
 from rulebook_ralph.loop.rules.contradictions import Contradictions, contradicted_claims, denials
+from tests.cases import each_of
 from tests.integrity_case import evidence
 
 TASK = Task(id="one", title="Do one")
@@ -17,7 +16,7 @@ def said(message: str, task: Task = TASK) -> list[str]:
     return list(denials(message, CONTRADICTIONS, task))
 
 
-@pytest.mark.parametrize(
+@each_of(
     "message",
     [
         "Done. Deployment requires manual approval.",
@@ -41,7 +40,7 @@ def test_a_denial_is_seen(message: str) -> None:
     assert said(message), message
 
 
-@pytest.mark.parametrize(
+@each_of(
     "message",
     [
         "No manual steps are required.",

@@ -6,38 +6,43 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rulebook_ralph.cancellation import Cancellation
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.commands.cancel import nothing_to_cancel, told
 from rulebook_ralph.core import events, orders
 from rulebook_ralph.core.evidence import CompletionStatus, Iteration, StopReason, Usage, Verdict
-from rulebook_ralph.core.orders import AtWork, Cancel, Look, Order, Pause, Situation
+from rulebook_ralph.core.orders import AtWork, Cancel, Look, Order, Pause, Situation, Wait
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop.orders import Orders
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 AT = "2026-03-01T12:00:00.000Z"
 WORK = AtWork(iteration_number=3, task_id="one", title="Do one", stage="coder", attempt=2, agent="a", since=AT)
+BESIDE = replace(WORK, iteration_number=4, task_id="two")
+LIMIT = Wait(until="2026-03-01T12:01:30Z", reason="the limit")
 
 
-def opened() -> events.IterationOpened:
-    return events.IterationOpened(3, 1, 9, "one", "Do one", "coder", 2, 5, 0, 1, agent="a")
+def opened(number: int = 3, task: str = "one") -> events.IterationOpened:
+    return events.IterationOpened(number, 1, 9, task, "Do one", "coder", 2, 5, 0, 1, agent="a")
 
 
-def settled() -> events.IterationSettled:
-    return events.IterationSettled(3, "one", "retry", "", None, 0, 1, Usage(), None, 0.0, 0, 0, 1)
+def settled(number: int = 3) -> events.IterationSettled:
+    return events.IterationSettled(number, "one", "retry", "", None, 0, 1, Usage(), None, 0.0, 0, 0, 1)
 
 
 def waiting(seconds: float) -> events.Waiting:
     return events.Waiting("the limit", NOON + timedelta(seconds=90), seconds)
 
 
-def record(stop_reason: StopReason | None = None, status: CompletionStatus | None = None) -> Iteration:
+def record(
+    stop_reason: StopReason | None = None, status: CompletionStatus | None = None, *, of: AtWork = WORK
+) -> Iteration:
     return Iteration(
-        iteration_number=3,
+        iteration_number=of.iteration_number,
         phase="judged",
-        task_id="one",
+        task_id=of.task_id,
         stage="coder",
         attempt=2,
         agent="a",
@@ -73,21 +78,33 @@ class Run:
 
 def test_the_situation_follows_what_the_run_reports() -> None:
     situation = orders.after(Situation(), opened(), at=AT)
-    assert situation == Situation(at_work=WORK)
+    assert situation == Situation(at_work=(WORK,))
     assert orders.after(situation, events.AgentActivity("tool", "Bash"), at="later") is situation
     situation = orders.after(situation, settled(), at="later")
     assert situation == Situation()
     situation = orders.after(situation, waiting(90.0), at=AT)
-    assert situation == Situation(waiting_until="2026-03-01T12:01:30Z", waiting_for="the limit")
+    assert situation == Situation(waiting=LIMIT)
     assert orders.after(situation, waiting(0), at=AT) == Situation()
-    assert orders.after(situation, opened(), at=AT) == Situation(at_work=WORK), "a wait that was cut short is over"
+    assert orders.after(situation, opened(), at=AT) == Situation(at_work=(WORK,)), "a wait that was cut short is over"
+
+
+def test_several_iterations_go_on_until_each_is_settled() -> None:
+    situation = Situation()
+    for event in (opened(), opened(4, "two"), events.WithinIteration(4, waiting(90.0))):
+        situation = orders.after(situation, event, at=AT)
+    assert situation == Situation(at_work=(WORK, replace(BESIDE, waiting=LIMIT)))
+    assert orders.after(situation, events.WithinIteration(9, waiting(90.0)), at=AT) == situation, "it is settled"
+    assert orders.after(situation, events.WithinIteration(4, waiting(0)), at=AT) == Situation(at_work=(WORK, BESIDE))
+    assert orders.after(situation, settled(4), at="later") == Situation(at_work=(WORK,))
+    situation = orders.after(situation, settled(3), at="later")
+    assert situation == Situation(at_work=(replace(BESIDE, waiting=LIMIT),))
 
 
 def test_looking_changes_nothing() -> None:
     run = Run()
     run.orders.report(opened())
     answer = run.orders.take(Look())
-    assert (answer.situation, answer.refused) == (Situation(at_work=WORK), False)
+    assert (answer.situation, answer.refused) == (Situation(at_work=(WORK,)), False)
     assert run.reported == [opened()], "and the person at the run's terminal is told nothing"
     assert run.orders.stop() is None
     assert run.orders.pause() is None
@@ -101,7 +118,7 @@ def test_a_pause_ends_the_run_between_two_iterations_and_is_taken_back() -> None
     run.orders.report(opened())
     assert run.says(Pause()) == "the run ends after iteration 3 (one); go on later with: ralph resume"
     assert run.says(Pause()).startswith("the run ends after iteration 3"), "twice is once"
-    assert run.orders.situation == Situation(at_work=WORK, pausing=True)
+    assert run.orders.situation == Situation(at_work=(WORK,), pausing=True)
     assert run.orders.paused.is_set()
     assert run.orders.stop() is None, "not now"
     stop = run.orders.pause()
@@ -119,6 +136,14 @@ def test_a_pause_says_when() -> None:
     run = Run()
     run.orders.report(waiting(9))
     assert run.says(Pause()).startswith("the run ends now, as no agent works")
+    run = Run()
+    run.orders.report(opened())
+    run.orders.report(opened(4, "two"))
+    assert run.says(Pause()).startswith("the run ends after iterations 3, 4 (one, two);")
+    run.orders.report(events.WithinIteration(3, waiting(9)))
+    assert run.says(Pause()).startswith("the run ends after iteration 4 (two);")
+    run.orders.report(events.WithinIteration(4, waiting(9)))
+    assert run.says(Pause()).startswith("the run ends now, as no agent works")
 
 
 # Cancelling
@@ -131,7 +156,7 @@ def test_a_cancelled_run_ends_now_and_says_so() -> None:
     for _ in range(2):
         assert run.orders.take(Cancel()).situation is not None
     assert run.cancelled.is_set()
-    assert run.orders.situation == Situation(at_work=WORK, ending="cancelled")
+    assert run.orders.situation == Situation(at_work=(WORK,), ending="cancelled")
     stop = run.orders.stop()
     assert stop is not None
     assert stop.stop_reason == "cancelled"
@@ -167,22 +192,33 @@ def test_an_attempt_that_was_cut_short_is_cancelled_and_not_counted() -> None:
     assert "tree put back" in judged.feedback
 
 
+CUT_SHORT = record(status="cancelled")
+COMPLETED = record(status="completed", of=replace(WORK, iteration_number=5, task_id="three"))
+
+
 @pytest.mark.parametrize(
-    ("work", "status", "says"),
+    ("records", "says"),
     [
-        (None, "cancelled", "cancelled; go on with: ralph resume"),
-        (WORK, None, "cancelled, after iteration 3 (one) had ended as None; go on: ralph resume"),
-        (WORK, "completed", "cancelled, after iteration 3 (one) had ended as completed; go on: ralph resume"),
+        ((), "cancelled; "),
+        ((CUT_SHORT,), "cancelled: iteration 3 (one) is not counted, its work is saved (ralph show 3 --diff); "),
+        ((COMPLETED,), "cancelled: iteration 5 (three) had ended as completed; "),
+        (
+            (CUT_SHORT, COMPLETED, record(status="cancelled", of=BESIDE)),
+            (
+                "cancelled: iterations 3, 4 (one, two) are not counted, their work is saved (ralph show NUMBER --diff); "
+                "iteration 5 (three) had ended as completed; "
+            ),
+        ),
     ],
 )
-def test_what_is_said_of_the_end(work: AtWork | None, status: CompletionStatus | None, says: str) -> None:
-    assert told(work, record(status=status)) == says
-    assert "ralph show 3 --diff" in told(WORK, record(status="cancelled"))
+def test_what_is_said_of_the_end(records: tuple[Iteration, ...], says: str) -> None:
+    assert told(records) == f"{says}go on with: ralph resume"
 
 
 def test_what_is_said_where_there_is_nothing_to_cancel() -> None:
-    assert nothing_to_cancel(None) == "no run is going on in this project"
-    assert "died in iteration 3; 'ralph resume'" in nothing_to_cancel(record())
+    assert nothing_to_cancel([]) == "no run is going on in this project"
+    assert "died in iteration 3 (one); 'ralph resume'" in nothing_to_cancel([record()])
+    assert "died in iterations 3, 4 (one, two); 'ralph" in nothing_to_cancel([record(), record(of=BESIDE)])
 
 
 # Messages

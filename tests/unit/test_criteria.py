@@ -31,6 +31,7 @@ from rulebook_ralph.core.patterns import problem_with_pattern
 from rulebook_ralph.core.prd_rules import problems_of
 from rulebook_ralph.core.problem import Fault, json_path
 from rulebook_ralph.core.requirements import tasks_without_criteria
+from tests.cases import each_of
 
 
 def _read(written: object, stage: Stage = "coder") -> Criteria:
@@ -204,7 +205,7 @@ FAULTS: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("case", FAULTS)
+@each_of("case", FAULTS)
 def test_each_fault_has_its_place_and_a_way_out(case: str) -> None:
     completion, expected = FAULTS[case]
     assert _told(completion) == expected
@@ -248,7 +249,7 @@ def test_patterns_that_can_be_used(text: str) -> None:
     assert problem_with_pattern(text) is None
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "problem"),
     [
         ("(", "is no regular expression: missing )"),

@@ -21,6 +21,7 @@ from rulebook_ralph.loop.diagnosis.of_agents import Use, used
 from rulebook_ralph.loop.diagnosis.place import Settings
 from rulebook_ralph.state.lock import Holder
 from rulebook_ralph.state.store import StateFolder
+from tests.cases import each_of
 
 SECRET = "sk-very-secret-0123456789"
 
@@ -57,7 +58,7 @@ def test_every_agent_with_a_program_of_its_own_has_its_places() -> None:
     assert all("endpoint" in BUILT_IN[kind].__slots__ for kind in PLACES)
 
 
-@pytest.mark.parametrize("kind", PLACES)
+@each_of("kind", PLACES)
 def test_each_variable_and_file_is_found_and_never_shown(kind: str, tmp_path: Path) -> None:
     places = PLACES[kind]
     for variable in places.variables:
@@ -79,7 +80,7 @@ def test_each_variable_and_file_is_found_and_never_shown(kind: str, tmp_path: Pa
         assert SECRET not in repr(nothing)
 
 
-@pytest.mark.parametrize("kind", PLACES)
+@each_of("kind", PLACES)
 def test_what_may_stand_for_a_login_is_neither_found_nor_missing(kind: str, tmp_path: Path) -> None:
     for number, place in enumerate(PLACES[kind].doubtful):
         home = tmp_path / str(number)
@@ -259,7 +260,7 @@ def test_a_red_gate_stops_no_run_but_one_that_can_never_be_green_is_wrong() -> N
     assert of_gates.of_result(result(code=None)).state == "wrong", "a timeout"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("code", "output", "missing"),
     [
         (127, "/bin/sh: 1: nosuch: not found\n", "nosuch"),

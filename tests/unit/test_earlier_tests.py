@@ -11,8 +11,7 @@ from rulebook_ralph.core.model import Task
 from rulebook_ralph.core.settings import Integrity as Settings
 from rulebook_ralph.core.settings import VerificationStep
 from rulebook_ralph.loop.evidence import Gates
-from rulebook_ralph.loop.rules.earlier_tests import EarlierTests as Rule
-from rulebook_ralph.loop.rules.earlier_tests import EarlierTestsOfCriteria as OfCriteria
+from rulebook_ralph.loop.rules.earlier_tests import EarlierTestsOfCriteria, EarlierTestsOfGates
 from rulebook_ralph.loop.rules.integrity import Integrity
 from tests.integrity_case import changed
 
@@ -51,7 +50,7 @@ def judged(
         failing_on_base={"tests": 2},
         **settings,
     )
-    return (Rule().run(given) if Rule().should_run(given) else SKIP), asked
+    return (EarlierTestsOfGates().run(given) if EarlierTestsOfGates().should_run(given) else SKIP), asked
 
 
 def test_what_only_the_changed_tests_pass_is_refused() -> None:
@@ -184,11 +183,11 @@ def test_a_criterion_holds_with_the_tests_of_the_base(
 ) -> None:
     verified = Verified(passed=True, results=(check,) if check else ())
     given = changed(OLD, after, run_criteria=lambda: verified, run_criteria_with=lambda _: earlier)
-    verdict = OfCriteria().run(given)
+    verdict = EarlierTestsOfCriteria().run(given)
     assert (told in verdict.reason and "tests/test_sub.py" in verdict.feedback) if told else verdict == SKIP
-    assert not OfCriteria().should_run(changed(OLD, after, judging=(STEP,), trust_agent=True))
-    assert not OfCriteria().should_run(changed(OLD, after))
-    assert OfCriteria().should_run(changed(OLD, after, judging=(STEP,)))
+    assert not EarlierTestsOfCriteria().should_run(changed(OLD, after, judging=(STEP,), trust_agent=True))
+    assert not EarlierTestsOfCriteria().should_run(changed(OLD, after))
+    assert EarlierTestsOfCriteria().should_run(changed(OLD, after, judging=(STEP,)))
 
 
 def test_of_criteria_only_tests_that_are_named_are_put_back() -> None:

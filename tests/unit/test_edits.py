@@ -17,6 +17,7 @@ from rulebook_ralph.core.problem import Fault
 from rulebook_ralph.core.task_words import WORDS, words_of
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.state import codec
+from tests.cases import each_of
 
 AT = "2026-01-02T00:00:00.000Z"
 FACTS: dict[str, Any] = {
@@ -65,7 +66,7 @@ def test_a_task_is_added_at_the_end_pending_and_with_criteria_in_one_form() -> N
     assert (applied.prd.updated_at, applied.answer) == (AT, "b: added")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("task_id", "words", "path", "says"),
     [
         ("A", {}, ("id",), "used already"),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rulebook_ralph.core import faults
 from rulebook_ralph.core.evidence import AgentFault, ErrorKind
 from rulebook_ralph.core.faults import Means, OnLimit, Response, Troubles, free_again, respond
+from tests.cases import each_of
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 KINDS: tuple[ErrorKind, ...] = get_args(ErrorKind)
@@ -137,7 +138,7 @@ def test_an_agent_that_cannot_work_is_no_limit(kind: ErrorKind) -> None:
     assert not answer(kind).limited
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("means", "seconds", "remedy"),
     [
         (Means("wait"), 3600, "wait"),

@@ -10,6 +10,7 @@ import pytest
 
 from rulebook_ralph.core.settings import Workspace
 from rulebook_ralph.sources.gates import Discovery, discover
+from tests.cases import each_of
 
 UNITTEST_TEST = """import unittest
 from pkg import one
@@ -36,7 +37,7 @@ def package(scripts: dict[str, str], **more: object) -> str:
     return json.dumps({"scripts": scripts, **more})
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("files", "expected"),
     [
         ({}, {}),
@@ -140,7 +141,7 @@ def test_what_is_defined_is_found_and_nothing_else(
     assert all(step.required and step.name.startswith(step.kind) for step in found.steps)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("files", "problem"),
     [
         ({"pyproject.toml": "[tool.pytest]\nx = \n"}, "pyproject.toml:2: cannot be read"),

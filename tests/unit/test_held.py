@@ -22,6 +22,7 @@ from rulebook_ralph.core.whole_text import whole
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.state import editable, held
 from rulebook_ralph.state.store import StateFolder
+from tests.cases import each_of
 
 AT = "2026-01-02T00:00:00.000Z"
 
@@ -65,7 +66,7 @@ def test_every_edit_is_found_the_oldest_first(tmp_path: Path) -> None:
     assert (first.base, second.base, second.other) == (b"{ }", None, b"2")
 
 
-@pytest.mark.parametrize(
+@each_of(
     "name",
     [
         "iteration-1/progress.txt",
@@ -147,7 +148,7 @@ def test_only_what_was_read_is_forgotten(tmp_path: Path) -> None:
 # Files beside the task list
 
 
-@pytest.mark.parametrize(
+@each_of(
     "name",
     [
         "prd.json",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rulebook_ralph.state import holder
 from rulebook_ralph.state.holder import MOST_BEFORE, Here, Holder
+from tests.cases import each_of
 
 HERE = Here("here", "boot-1")
 MOUNTS = """22 27 0:21 / /proc rw,relatime - proc proc rw
@@ -24,7 +25,7 @@ def by(*, host: str = "here", boot: str = "boot-1", started: int = 5) -> Holder:
     return Holder(7, "now", "run", host, boot, started)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("who", "started", "lives"),
     [
         (by(), 5, True),

@@ -28,6 +28,7 @@ LEAVES = {
     "process_table",
     "pump",
     "plain_yaml",
+    "session_place",
 }
 """Modules at the package's root that serve every room. They know core, and each other."""
 FAMILIES = ("console", "config")
@@ -44,6 +45,7 @@ BELOW = {
     "app": {"console", "core"} | LEAVES,
     "commands": {"commands", "app", "config", "console", "loop", "core"} | MIDDLE | LEAVES,
     "cli": {"cli", "app", "commands", "config", "console", "loop", "core"} | MIDDLE | LEAVES,
+    "entry": {"cli", "session_place"},
     "__main__": {"cli"},
     **{leaf: {"core"} | LEAVES for leaf in LEAVES},
 }

@@ -2,9 +2,8 @@
 
 from time import perf_counter
 
-import pytest
-
 from rulebook_ralph.checks.integrity import counts
+from tests.cases import each_of
 
 OUTPUTS = {
     "pytest": ("collected 9 items\n=== 1 failed, 5 passed, 2 skipped, 1 xfailed, 3 warnings in 0.12s ===\n", 7),
@@ -50,7 +49,7 @@ OUTPUTS = {
 }
 
 
-@pytest.mark.parametrize("name", OUTPUTS)
+@each_of("name", OUTPUTS)
 def test_the_count_of(name: str) -> None:
     output, count = OUTPUTS[name]
     assert counts.tests_run(output) == count
@@ -78,7 +77,7 @@ FAILING = {
 }
 
 
-@pytest.mark.parametrize("name", FAILING)
+@each_of("name", FAILING)
 def test_the_failures_of(name: str) -> None:
     assert counts.tests_failed(OUTPUTS[name][0]) == FAILING[name]
 
@@ -136,7 +135,7 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("line", HOSTILE)
+@each_of("line", HOSTILE)
 def test_no_line_takes_long(line: str) -> None:
     times = []
     for _ in range(3):

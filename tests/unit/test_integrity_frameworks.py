@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from tests.cases import each_of
 from tests.integrity_case import PYTEST, step, told
 
 HOOK = "pytest_collection_modifyitems"
@@ -23,7 +24,7 @@ HOOKS: Mapping[str, str] = {
 }
 
 
-@pytest.mark.parametrize("way", HOOKS)
+@each_of("way", HOOKS)
 def test_hooks_however_they_come_into_a_conftest(way: str) -> None:
     before = {"tests/conftest.py": "import pytest\n"}
     after = {"tests/conftest.py": f"import pytest\n{HOOKS[way]}"}
@@ -69,8 +70,8 @@ PATCHES: Mapping[str, str] = {
 }
 
 
-@pytest.mark.parametrize("way", PATCHES)
-@pytest.mark.parametrize("path", ["tests/conftest.py", "app/start.py"])
+@each_of("way", PATCHES)
+@each_of("path", ["tests/conftest.py", "app/start.py"])
 def test_a_framework_that_is_changed(way: str, path: str) -> None:
     assert told({path: "x = 1\n"}, {path: f"x = 1\n{PATCHES[way]}"}), way
     assert told({path: PATCHES[way]}, {path: f"x = 1\n{PATCHES[way]}"}) == [], "it was there"
@@ -90,7 +91,7 @@ HONEST = [
 ]
 
 
-@pytest.mark.parametrize("text", HONEST)
+@each_of("text", HONEST)
 def test_what_honest_tests_replace(text: str) -> None:
     calc = {"app/calc.py": "LIMIT = 2\n\n\ndef add(a, b):\n    return a + b\n"}
     assert told({**calc, "tests/conftest.py": "x = 1\n"}, {**calc, "tests/conftest.py": f"x = 1\n{text}"}) == []
@@ -192,13 +193,13 @@ NODE_HONEST = [
 ]
 
 
-@pytest.mark.parametrize("text", NODE_PATCHES)
+@each_of("text", NODE_PATCHES)
 def test_javascript_that_changes_assertions(text: str) -> None:
     for path in ("test/setup.js", "src/app.ts", "test/app.test.mjs"):
         assert told({}, {path: f"{text}\n"}, steps=[NODE]), path
     assert told({}, {"src/app.js": f"{text}\n"}, steps=[NODE], description="Write src/app.js") == []
 
 
-@pytest.mark.parametrize("text", NODE_HONEST)
+@each_of("text", NODE_HONEST)
 def test_javascript_that_changes_none(text: str) -> None:
     assert told({}, {"test/setup.js": f"{text}\n", "src/app.ts": f"{text}\n"}, steps=[NODE]) == []

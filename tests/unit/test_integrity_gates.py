@@ -2,10 +2,9 @@
 
 import json
 
-import pytest
-
 from rulebook_ralph.checks.integrity.gate_commands import read_gate
 from rulebook_ralph.core.settings import VerificationStep
+from tests.cases import each_of
 from tests.integrity_case import PYTEST, SHELL, Files, step, told
 
 PACKAGE = {
@@ -195,7 +194,7 @@ OFFENCES: dict[str, tuple[tuple[Files, Files], VerificationStep, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", OFFENCES)
+@each_of("name", OFFENCES)
 def test_what_defines_a_gate_may_not_be_changed(name: str) -> None:
     (before, after), gate, words = OFFENCES[name]
     found = told(before, after, steps=[gate])
@@ -203,7 +202,7 @@ def test_what_defines_a_gate_may_not_be_changed(name: str) -> None:
     assert any(words in one for one in found), found
 
 
-@pytest.mark.parametrize("name", OFFENCES)
+@each_of("name", OFFENCES)
 def test_unless_the_file_is_named_or_allowed(name: str) -> None:
     (before, after), gate, _ = OFFENCES[name]
     paths = sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
@@ -305,7 +304,7 @@ FINE: dict[str, tuple[tuple[Files, Files], VerificationStep]] = {
 }
 
 
-@pytest.mark.parametrize("name", FINE)
+@each_of("name", FINE)
 def test_what_no_gate_goes_by_is_free(name: str) -> None:
     (before, after), gate = FINE[name]
     assert told(before, after, steps=[gate]) == []
@@ -342,7 +341,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each_of("command", COMMANDS)
 def test_what_a_command_runs(command: str) -> None:
     gate = read_gate(VerificationStep(name="x", command=command))
     assert (gate.tools, gate.opaque, gate.paths) == COMMANDS[command]

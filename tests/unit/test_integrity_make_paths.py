@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from tests.cases import each_of
 from tests.integrity_case import step, told
 
 PLAIN = "test:\n\tpytest -q\n\nunit:\n\tpytest tests/unit\n"
@@ -23,7 +24,7 @@ TAKEN: Mapping[str, tuple[str, str, dict[str, str], dict[str, str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TAKEN)
+@each_of("name", TAKEN)
 def test_a_path_named_like_a_target_of_a_gate(name: str) -> None:
     command, words, new, beside = TAKEN[name]
     before = {"Makefile": PLAIN, **beside}
@@ -73,7 +74,7 @@ FREE: Mapping[str, tuple[str, dict[str, str], dict[str, str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FREE)
+@each_of("name", FREE)
 def test_other_new_paths_are_free(name: str) -> None:
     command, new, beside = FREE[name]
     before = {"Makefile": PLAIN, **beside}

@@ -3,6 +3,7 @@
 import pytest
 
 from rulebook_ralph.checks.integrity.counts import tells_of_failures
+from tests.cases import each_of
 from tests.integrity_case import SHELL, step, told
 
 FAILED = [
@@ -31,12 +32,12 @@ PASSED = [
 ]
 
 
-@pytest.mark.parametrize("output", FAILED)
+@each_of("output", FAILED)
 def test_a_summary_that_tells_of_failures(output: str) -> None:
     assert tells_of_failures(output)
 
 
-@pytest.mark.parametrize("output", PASSED)
+@each_of("output", PASSED)
 def test_a_summary_that_tells_of_none(output: str) -> None:
     assert not tells_of_failures(output)
 
@@ -52,8 +53,8 @@ def test_modules_that_a_runner_needs_are_looked_for_where_it_is_started() -> Non
 CHECK = "import json, re as r\nfrom app import load\n\nassert load() == json.loads('1')\n"
 
 
-@pytest.mark.parametrize("name", ["json", "re", "app", "helper"])
-@pytest.mark.parametrize("command", ["python3 ci/check.py", "sh check.sh", "make"])
+@each_of("name", ["json", "re", "app", "helper"])
+@each_of("command", ["python3 ci/check.py", "sh check.sh", "make"])
 def test_modules_beside_a_script_that_a_gate_runs(name: str, command: str) -> None:
     files = {
         "ci/check.py": CHECK.replace("import json", "import verify, json"),

@@ -18,6 +18,7 @@ from rulebook_ralph.loop.evidence import Gates
 from rulebook_ralph.loop.rules.integrity import Integrity
 from rulebook_ralph.loop.rules.test_counts import TestCounts
 from rulebook_ralph.workspace.snapshot import Change
+from tests.cases import each_of
 from tests.integrity_case import PYTEST, SHELL, changed, evidence
 
 REDACTOR = Redactor({"MY_TOKEN": "hunter2hunter2"})
@@ -33,7 +34,7 @@ def has_secret(line: str) -> bool:
 # Protected files
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("glob", "path", "meant"),
     [
         ("secrets.txt", "deep/er/secrets.txt", True),
@@ -119,7 +120,7 @@ def test_a_protected_file_may_not_be_renamed() -> None:
 # Secrets
 
 
-@pytest.mark.parametrize(
+@each_of(
     "line",
     [
         f'key = "{KEY}"',
@@ -130,7 +131,7 @@ def test_a_protected_file_may_not_be_renamed() -> None:
         'KEY = "-----BEGIN PRIVATE KEY-----\\nMIIEpAIBAAKCAQEAvd7Qn1Yc9e8q2Lw7Xh0z5kT3mRbU6sJ4"',
     ],
 )
-@pytest.mark.parametrize("settings", [Settings(), Settings(enabled=False), Settings(allow=("other.py",))])
+@each_of("settings", [Settings(), Settings(enabled=False), Settings(allow=("other.py",))])
 def test_a_secret_that_was_added_is_told_without_it(line: str, settings: Settings) -> None:
     given = changed({"a.py": "x\n"}, {"a.py": f"x\n{line}\n"}, has_secret=has_secret, integrity=settings)
     verdict = Integrity().run(given)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rulebook_ralph.checks.integrity.gate_commands import read_gate
 from rulebook_ralph.checks.integrity.inspection import Inspection
 from rulebook_ralph.core.settings import VerificationStep
+from tests.cases import each_of
 from tests.integrity_case import Files, inspection, step, told
 from tests.sampling import sample
 
@@ -100,8 +101,8 @@ def objections(path: str, command: str, after: str | None = GUTTED, **beside: st
     return told(before, now, steps=[step(command)])
 
 
-@pytest.mark.parametrize("folder", ["tests", "ops"])
-@pytest.mark.parametrize("way", ways_of("x"))
+@each_of("folder", ["tests", "ops"])
+@each_of("way", ways_of("x"))
 def test_a_script_is_seen_to_be_started(way: str, folder: str) -> None:
     command = ways_of(folder)[way]
     for after, done in CHANGES.values():
@@ -153,14 +154,14 @@ def test_a_new_script_that_ends_a_gate_which_sources_it() -> None:
     assert told(before, {**before, "tests/a.sh": "exit 0\n"}, steps=steps, allow=("tests/a.sh",)) == []
 
 
-@pytest.mark.parametrize("way", ways_of("x"))
+@each_of("way", ways_of("x"))
 def test_scripts_may_be_added_beside_it(way: str) -> None:
     command = ways_of("ops")[way]
     before = {"ops/a.sh": CHECK}
     assert told(before, {**before, "ops/new.sh": CHECK}, steps=[step(command)]) == []
 
 
-@pytest.mark.parametrize("way", ways_of("x"))
+@each_of("way", ways_of("x"))
 def test_a_named_or_allowed_script_may_be_changed(way: str) -> None:
     before, after = changed("ops/a.sh", GUTTED)
     steps = [step(ways_of("ops")[way])]
@@ -272,7 +273,7 @@ BEHIND: Mapping[str, tuple[str, str, dict[str, str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", BEHIND)
+@each_of("name", BEHIND)
 def test_a_script_behind_others_is_seen_to_be_started(name: str) -> None:
     command, path, beside = BEHIND[name]
     text = f"#!/bin/sh\n{CHECK}"
@@ -330,7 +331,7 @@ OTHER_LANGUAGES: Mapping[str, tuple[str, str, str, dict[str, str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OTHER_LANGUAGES)
+@each_of("name", OTHER_LANGUAGES)
 def test_scripts_of_other_languages(name: str) -> None:
     command, path, text, beside = OTHER_LANGUAGES[name]
     for after in (f"exit 0\n{text}", "", None):
@@ -380,7 +381,7 @@ FINE: Mapping[str, tuple[str, str, str, str, dict[str, str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FINE)
+@each_of("name", FINE)
 def test_honest_changes(name: str) -> None:
     command, path, old, new, beside = FINE[name]
     assert told({path: old, **beside}, {path: new, **beside}, steps=[step(command)]) == []

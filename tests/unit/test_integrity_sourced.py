@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from tests.cases import each_of
 from tests.integrity_case import step, told
 
 LIB = (
@@ -39,7 +40,7 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("name", FALSE)
+@each_of("name", FALSE)
 def test_what_decides_a_gate_that_sources_it(name: str) -> None:
     text, words = FALSE[name]
     (found,) = told(BASE, {**BASE, "lib/common.sh": text}, steps=WAYS["a script"][0])

@@ -10,6 +10,7 @@ from rulebook_ralph.core.evidence import SKIP
 from rulebook_ralph.core.model import Task
 from rulebook_ralph.core.settings import Integrity as Settings
 from rulebook_ralph.loop.rules.integrity import Integrity
+from tests.cases import each_of
 from tests.integrity_case import changed
 
 BASE = {"calc.py": "A = 1\n", "paths.py": "ROOT = '/home/me/p'\n", "README.md": "Calc.\n"}
@@ -17,7 +18,7 @@ TITLED: dict[str, Any] = {"task": Task(id="one", title="Make calc.py better")}
 ALLOWED: dict[str, Any] = {"integrity": Settings(allow=("calc.py",))}
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("path", "text", "values", "told"),
     [
         ("calc.py", "import sys\nsys.path.insert(0, '/home/me/p/build')\n", {}, "calc.py:2: names a folder"),

@@ -8,6 +8,7 @@ from time import process_time
 import pytest
 
 from rulebook_ralph.core.diff import FileDiff, Line, Versions
+from tests.cases import each_of
 from tests.integrity_case import SHELL, inspection, told
 from tests.sampling import sample
 
@@ -194,7 +195,7 @@ LIES: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", LIES)
+@each_of("name", LIES)
 def test_what_weakens_tests_is_told(name: str) -> None:
     after, words = LIES[name]
     found = told(BASE, after)
@@ -202,10 +203,8 @@ def test_what_weakens_tests_is_told(name: str) -> None:
     assert words in found[0]
 
 
-@pytest.mark.parametrize(
-    "name", ["deletes a test file", "deletes a test", "skips inside", "skips a class", "asserts nothing"]
-)
-@pytest.mark.parametrize(
+@each_of("name", ["deletes a test file", "deletes a test", "skips inside", "skips a class", "asserts nothing"])
+@each_of(
     "excuse",
     [
         {"relevant_files": (PY,)},
@@ -219,7 +218,6 @@ def test_what_weakens_tests_is_told(name: str) -> None:
         {"allow": ("tests/**",)},
         {"allow": ("test_*.py",)},
     ],
-    ids=str,
 )
 def test_a_file_that_is_named_or_allowed_may_be_changed(name: str, excuse: dict[str, object]) -> None:
     assert told(BASE, LIES[name][0], **excuse) == []
@@ -452,7 +450,7 @@ HONEST: dict[str, tuple[dict[str, str], dict[str, str], dict[str, object]]] = {
 }
 
 
-@pytest.mark.parametrize("name", HONEST)
+@each_of("name", HONEST)
 def test_honest_work_on_tests_is_not_refused(name: str) -> None:
     before, after, values = HONEST[name]
     assert told(before, after, **values) == []
@@ -537,7 +535,7 @@ GO_INIT = "func init() {\n\tif on {\n\t\tos.Exit(0)\n\t}\n}\n\n"
 GO_HELPER = "\nfunc TestHelperProcess(t *testing.T) {\n\tif off() {\n\t\treturn\n\t}\n\tdefer os.Exit(0)\n}\n"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("before", "after", "words"),
     [
         ({}, {"p/main_test.go": GO_HEAD + GO_MAIN}, "p/main_test.go:8: `TestMain` was added"),

@@ -5,6 +5,7 @@ from time import process_time
 
 import pytest
 
+from tests.cases import each_of
 from tests.integrity_case import step, told
 
 PY = "tests/test_calc.py"
@@ -74,7 +75,7 @@ LESS: Mapping[str, tuple[list[tuple[str, str]], str]] = {
 }
 
 
-@pytest.mark.parametrize("way", LESS)
+@each_of("way", LESS)
 def test_a_test_that_checks_less(way: str) -> None:
     edits, words = LESS[way]
     before, after = edited(*edits)
@@ -128,7 +129,7 @@ MORE: Mapping[str, list[tuple[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("way", MORE)
+@each_of("way", MORE)
 def test_honest_changes_of_tests(way: str) -> None:
     assert told(*edited(*MORE[way])) == []
 

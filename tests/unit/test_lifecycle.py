@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rulebook_ralph.core import lifecycle
 from rulebook_ralph.core.lifecycle import STATUSES, TRANSITIONS, IllegalTransition, Trigger, advance
 from rulebook_ralph.core.model import Status
+from tests.cases import each_of
 
 TRIGGERS: tuple[Trigger, ...] = get_args(Trigger)
 DIAGRAM = {(trigger, source): target for trigger, source, target in TRANSITIONS}
@@ -33,7 +34,7 @@ def test_the_diagram_is_the_one_of_the_design() -> None:
     }
 
 
-@pytest.mark.parametrize(("trigger", "status"), PAIRS)
+@each_of(("trigger", "status"), PAIRS)
 def test_each_pair_is_legal_exactly_as_the_diagram_says(trigger: Trigger, status: Status) -> None:
     wanted = DIAGRAM.get((trigger, status))
     if wanted is not None:

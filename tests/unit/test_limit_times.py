@@ -3,18 +3,18 @@
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph.agents.limit_times import iso_after, iso_time, seconds_of, stated_reset
 from rulebook_ralph.agents.local_time import local_clock
+from tests.cases import each_of
 
 BERLIN = datetime(2026, 11, 21, 21, 24, 30, tzinfo=ZoneInfo("Europe/Berlin"))
 """20:24:30 in UTC."""
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("message", "at"),
     [
         ("You've hit your 5-hour limit · resets 9:19pm (UTC)", "2026-11-21T21:19:00Z"),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from rulebook_ralph.core import parser
 from rulebook_ralph.core.evidence import AgentResult, AgentStatus, ParsedIteration, ToolResult
+from tests.cases import each_of
 
 SIZE = 60_000
 SECONDS = 0.5
@@ -21,7 +22,7 @@ def _block(report: object) -> str:
     return f"```ralph-report\n{json.dumps(report)}\n```"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "promises"),
     [
         (PROMISE, ("DONE",)),
@@ -60,7 +61,7 @@ def test_a_promise_counts_only_alone_on_its_line(text: str, promises: tuple[str,
     assert _parse(text).promises == promises
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "reason"),
     [
         ("<ralph>BLOCKED: no key</ralph>", "no key"),
@@ -106,7 +107,7 @@ def test_a_report_says_everything() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_of(
     "block",
     [
         "",
@@ -207,7 +208,7 @@ Patterns discovered by me
     assert parsed.errors == ("disk full", "disk slow", "exit 3")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "claims"),
     [
         ("All the tests pass.", {"tests": True}),
@@ -285,7 +286,7 @@ def test_no_text_raises(text: str, tools: list[ToolResult]) -> None:
     assert all("\n" not in item for item in (*parsed.learnings, *parsed.errors, *parsed.commit_messages))
 
 
-@pytest.mark.parametrize(
+@each_of(
     "piece",
     [
         "<promise>", "<promise> ", "**error", "**error\n", "error:   ", "tests ", "all the tests ", "```ralph-report\n", "```ralph-report\n{\n",

@@ -36,7 +36,9 @@ class Bench:
         raise ModelError("so it said", AgentFault(kind=kind, message="so it said", resets_at=resets_at))
 
     def ask(self, task: str = "one") -> str:
-        ask = self.run.patience.patiently(self, "quick", Task(id=task, title=""), seconds_left=lambda: self.left)
+        ask = self.run.patience.patiently(
+            self, "quick", Task(id=task, title=""), seconds_left=lambda: self.left, report=self.run.told.append
+        )
         return ask(QUESTION)
 
     def gives_up(self, task: str = "one") -> tuple[str, str]:
@@ -123,5 +125,7 @@ def test_what_may_be_the_questions_doing_is_not_asked_again(failure: Callable[[]
         raise raised
 
     with pytest.raises(ModelError) as given:
-        run.patience.patiently(ask, "quick", Task(id="one", title=""), seconds_left=lambda: None)(QUESTION)
+        run.patience.patiently(
+            ask, "quick", Task(id="one", title=""), seconds_left=lambda: None, report=run.told.append
+        )(QUESTION)
     assert given.value is raised

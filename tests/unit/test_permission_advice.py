@@ -1,15 +1,15 @@
 """The setting that would allow an agent what it was refused."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph.agents.agent import AgentSettings
 from rulebook_ralph.agents.capabilities import BUILT_IN
 from rulebook_ralph.agents.permission_advice import allowing
+from tests.cases import each_of
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("kind", "permissions", "denied", "told"),
     [
         ("claude", "edit", ["Bash npm test -- --watch"], 'permissions: full, or args: [--allowedTools, "Bash(npm test:*)"]'),

@@ -31,6 +31,7 @@ from rulebook_ralph.loop.rules.built_in import built_in_hooks
 from rulebook_ralph.loop.rules.stop_criteria import StopCriteria
 from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.snapshot import Change
+from tests.cases import each_of
 from tests.evidence import CHANGED, GREEN, LINT_GREEN, LINT_RED, PROMISE, RED, Attempt, criteria
 
 
@@ -293,7 +294,7 @@ def test_everything_that_holds_completes() -> None:
     assert attempt.asked.count("commit") == 1
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("status", "killed", "kind", "action", "stop", "counts", "says"),
     [
         ("killed", "wall-time", None, "continue", None, True, "longer"),

@@ -31,6 +31,7 @@ from rulebook_ralph.loop.planning import NoPlanError, Planning, planner, told
 from rulebook_ralph.loop.templates import PLAN, Templates
 from rulebook_ralph.state import codec
 from rulebook_ralph.state.store import StateFolder
+from tests.cases import each_of
 from tests.judges import scripted
 
 SECRET = "correct-horse-battery-staple"
@@ -157,7 +158,7 @@ HOSTILE: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@each_of("name", HOSTILE)
 def test_what_is_no_plan_is_refused_at_its_place_and_asked_for_again_once(name: str) -> None:
     answer, place = HOSTILE[name]
     questions: list[Question] = []
@@ -368,7 +369,7 @@ CONFIGURED = Config(
 )
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("config", "named", "model", "wanted"),
     [
         (CONFIGURED, "", "", OPUS),

@@ -6,11 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph.core import policy, requirements
-from rulebook_ralph.core.evidence import CompletionStatus, StopReason, Verdict
+from rulebook_ralph.core.evidence import MERGE, CompletionStatus, StopReason, Verdict
 from rulebook_ralph.core.lifecycle import Trigger, advance
 from rulebook_ralph.core.model import Stage, Task
 from rulebook_ralph.core.policy import RunTally, Settlement, Standing, Stop, limit_reached, settle
 from rulebook_ralph.core.settings import Config, Defaults, Limits, Ralph, Role, Roles, StopCriteria
+from tests.cases import each_of
 
 DONE = Verdict(action="complete", hook="pipeline", reason="all holds")
 AGAIN = Verdict(action="continue", hook="gates", reason="gate failed")
@@ -64,7 +65,39 @@ def test_an_attempt_that_does_not_count_never_uses_the_last_one_up() -> None:
     assert "ralph/p" in moved.feedback
 
 
-@pytest.mark.parametrize(
+TWO_STAGES: tuple[Stage, ...] = ("coder", "reviewer")
+
+
+@given(
+    st.booleans(), st.integers(1, 5), st.integers(-5, 60), st.integers(0, 5), st.sampled_from(TWO_STAGES), st.booleans()
+)
+def test_what_does_not_fit_what_landed_meanwhile_is_nobodys_failure(
+    anew: bool, attempt: int, time_left: int, repeats: int, stage: Stage, restarted: bool
+) -> None:
+    """Never blocked, never charged: whatever is used up, the task is tried again, from the first stage where the work
+    cannot be brought there.
+    """
+    verdict = Verdict(action="continue", hook=MERGE, reason="landed", counts=False, starts_anew=anew)
+    standing = Standing(
+        stage,
+        TWO_STAGES,
+        attempt,
+        dict.fromkeys(TWO_STAGES, 3),
+        {"coder": 3, "reviewer": 3},
+        time_left,
+        repeats,
+        restarted,
+        "budget used up",
+    )
+    for rollback in ("keep", "reset"):
+        settled = settle(verdict, standing, feedback="fit it in", rollback=rollback)
+        goes_back = anew and stage == "reviewer"
+        assert (settled.trigger, settled.next_stage) == (("send_back", "coder") if goes_back else ("retry", None))
+        assert (settled.completion_status, settled.feedback, settled.counts) == ("failed", "fit it in", False)
+        assert (settled.rollback, settled.restarted, settled.stop) == (anew, restarted, None)
+
+
+@each_of(
     ("reason", "trigger", "status", "counts", "ends"),
     [
         ("blocked", "block", "blocked", True, False),
@@ -153,8 +186,8 @@ def test_a_verified_stage_hands_over_to_the_next_and_only_the_last_completes() -
     assert settle(DONE, _standing("coder", ("coder",)), feedback="", rollback="keep").trigger == "complete"
 
 
-@pytest.mark.parametrize("rollback", ["keep", "reset"])
-@pytest.mark.parametrize("hook", ["gates", "promise", "criteria", "user", "tests"])
+@each_of("rollback", ["keep", "reset"])
+@each_of("hook", ["gates", "promise", "criteria", "user", "tests"])
 def test_a_later_stage_that_fails_sends_the_task_back_with_its_findings(hook: str, rollback: Rollback) -> None:
     verdict = Verdict(action="continue", hook=hook, reason="no promise")
     settled = settle(verdict, _standing("tester"), feedback="add() is wrong", rollback=rollback)
@@ -246,3 +279,9 @@ def test_what_a_task_says_of_its_own_goes_over_the_configuration() -> None:
     own = Config(ralph=Ralph(agents=Roles(qa=Role(executor="gemini"))))
     assert requirements.executor_for(own, task, "qa") == "codex"
     assert requirements.executor_for(own, Task(id="b", title=""), "qa") == "gemini"
+
+
+@each_of(("spent", "ends"), [(0.5, False), (1.0, True), (0.1 + 0.2 + 0.7, True), (1.0 - 1e-9, True), (0.9999, False)])
+def test_costs_that_are_added_up_reach_their_limit(spent: float, ends: bool) -> None:
+    stop = limit_reached(Limits(max_cost_usd=1.0), RunTally(cost_usd=spent), max_iterations=9)
+    assert (stop is not None) is ends

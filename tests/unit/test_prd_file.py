@@ -15,10 +15,9 @@ from rulebook_ralph.state.store import StateFolder
 AT = "2026-01-01T00:00:00.000Z"
 
 
-def test_a_save_right_after_the_loop_has_written_is_read_and_not_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = StateFolder(tmp_path)
+def known_file(root: Path) -> tuple[StateFolder, PrdFile]:
+    """A task list with the task `Mine`, as the loop knows it."""
+    folder = StateFolder(root)
     folder.path.mkdir()
     prd = Prd(version=1, project="toy", tasks=(Task(id="one", title="Mine"),), created_at=AT, updated_at=AT)
     data = codec.encode_prd(prd)
@@ -26,7 +25,13 @@ def test_a_save_right_after_the_loop_has_written_is_read_and_not_lost(
     clock = Clock(now=lambda: datetime.now(UTC), monotonic=lambda: 0.0)
     file = PrdFile(folder, prd, data, clock=clock, notice=lambda *_: None)
     file.take_edits()
+    return folder, file
 
+
+def test_a_save_right_after_the_loop_has_written_is_read_and_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, file = known_file(tmp_path)
     replace_file = disk.replace_file
 
     def and_a_person_saves(path: Path, content: bytes) -> disk.Fingerprint:
@@ -56,14 +61,7 @@ def test_what_the_loop_wrote_itself_is_not_read_again(tmp_path: Path) -> None:
 def test_a_save_right_before_the_loop_writes_is_merged_or_put_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bytes
 ) -> None:
-    folder = StateFolder(tmp_path)
-    folder.path.mkdir()
-    prd = Prd(version=1, project="toy", tasks=(Task(id="one", title="Mine"),), created_at=AT, updated_at=AT)
-    data = codec.encode_prd(prd)
-    folder.prd.write_bytes(data)
-    clock = Clock(now=lambda: datetime.now(UTC), monotonic=lambda: 0.0)
-    file = PrdFile(folder, prd, data, clock=clock, notice=lambda *_: None)
-    file.take_edits()
+    folder, file = known_file(tmp_path)
     replace_file = disk.replace_file
 
     def after_a_person_has_saved(path: Path, content: bytes) -> disk.Fingerprint:

@@ -10,6 +10,7 @@ from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import STATE_FOLDER
 from rulebook_ralph.core.problem import Problem
 from rulebook_ralph.state import progress
+from tests.cases import each_of
 
 AT = "2026-01-01T00:00:00.000Z"
 HEADER = progress.header("toy", created_at=AT, task_count=3)
@@ -113,8 +114,8 @@ def test_text_from_agents_can_neither_forge_nor_end_an_entry(texts: list[str]) -
     assert progress.closing(text) == ""
 
 
-@pytest.mark.parametrize("forged", FORGED)
-@pytest.mark.parametrize("line_break", BREAKS)
+@each_of("forged", FORGED)
+@each_of("line_break", BREAKS)
 def test_a_forged_line_in_a_torn_entry_does_not_close_it(forged: str, line_break: str, tmp_path: Path) -> None:
     torn = HEADER + _entry(3, f"x{line_break}{forged}{line_break}").partition("## End of iteration 3\n")[0]
     assert not progress.has_entry(torn, 3)
@@ -139,7 +140,7 @@ def test_an_entry_torn_at_any_byte_is_closed_and_written_anew(text: str, tmp_pat
         assert all(_settle(written, number) == written for number in (1, 11, 12, 13))
 
 
-@pytest.mark.parametrize("length", range(0, len(HEADER.encode()), 7))
+@each_of("length", range(0, len(HEADER.encode()), 7))
 def test_a_torn_header_hides_no_entry(length: int, tmp_path: Path) -> None:
     written = _settle(HEADER.encode()[:length], 1)
     assert _numbers(written.decode("utf-8", "replace")) == [1]

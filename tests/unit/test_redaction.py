@@ -5,7 +5,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rulebook_ralph.core.redaction import MARK, Redactor
+from rulebook_ralph.core.events import AgentActivity, WithinIteration
+from rulebook_ralph.core.evidence import AgentFault, Iteration, ToolResult
+from rulebook_ralph.core.redaction import MARK, Redactor, cleaned
+from tests.cases import each_of
 
 PLAIN = Redactor({})
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -93,7 +96,7 @@ def test_short_values_and_other_variables_are_left_alone(environment: dict[str, 
     assert Redactor(environment).clean(text) == text
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     [
         "",
@@ -111,7 +114,7 @@ def test_ordinary_text_is_left_alone(text: str) -> None:
     assert PLAIN.clean(text) == text
 
 
-@pytest.mark.parametrize(
+@each_of(
     "piece",
     ["sk-", "sk-ant-", "eyJ", "eyJaaaaaaaaaaa.", "eyJaaaaaaaaaaa.eyJ", "-eyJ", "xoxb-", "AIza", "-", "a", "gh", "\\n"],
 )
@@ -162,3 +165,46 @@ def test_a_secret_across_blocks_of_a_stream_is_found(size: int, before: int) -> 
     blocks = [whole[start : start + size * 97] for start in range(0, len(whole), size * 97)]
     cleaned = b"".join(Redactor({"MY_TOKEN": secret}).clean_blocks(blocks))
     assert cleaned == b"x" * before + b"[redacted]" + b"y" * 5000 + b"[redacted]\xff\n"
+
+
+_texts = st.text("ab!", max_size=3)
+_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | _texts,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.lists(inner, max_size=3).map(tuple),
+        st.dictionaries(_texts, inner, max_size=3),
+        st.builds(AgentActivity, kind=st.just("tool"), text=_texts, detail=_texts).map(lambda e: WithinIteration(1, e)),
+        st.builds(ToolResult, name=_texts, command=_texts, success=st.none() | st.booleans()),
+    ),
+    max_leaves=9,
+)
+
+
+@given(_values)
+def test_a_value_is_as_if_each_text_in_it_were_replaced_and_the_same_where_none_is(value: object) -> None:
+    """The texts are such that their replacement can be made in the value's own notation too."""
+    after = cleaned(value, lambda text: text.replace("!", "#"))
+    assert repr(after) == repr(value).replace("!", "#")
+    assert (after is value) == ("!" not in repr(value))
+
+
+def test_of_a_record_only_what_holds_a_secret_is_made_anew() -> None:
+    tools = (ToolResult(name="Bash", output="ok"), ToolResult(name="Read"))
+    record = Iteration(
+        iteration_number=1,
+        phase="judged",
+        task_id="a",
+        stage="coder",
+        attempt=1,
+        agent="x",
+        timestamp="",
+        started_at="",
+        base_commit="",
+        fault=AgentFault(kind="unknown", message=f"no sk-{'a' * 20}"),
+        tool_results=tools,
+    )
+    after = cleaned(record, PLAIN.clean)
+    assert after.fault == AgentFault(kind="unknown", message=f"no {MARK}")
+    assert after.tool_results is tools
+    assert cleaned(after, PLAIN.clean) is after

@@ -17,6 +17,7 @@ from rulebook_ralph.core.diff import FileDiff, Line, Versions
 from rulebook_ralph.core.question import Ask, GivenUpError, ModelError, ModelRefusedError, Question
 from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.core.review import Memory, Review, Tier, feedback
+from tests.cases import each_of
 from tests.judges import scripted
 from tests.reviewers import Finding, Obedient, answer, issue, remembering, ship
 from tests.unit.semantic_cases import added, counting_token
@@ -302,8 +303,8 @@ PLANTED = {
 }
 
 
-@pytest.mark.parametrize("line", PLANTED.values(), ids=PLANTED)
-@pytest.mark.parametrize("where", ["diff", "name", "commit message"])
+@each_of("line", PLANTED.values())
+@each_of("where", ["diff", "name", "commit message"])
 def test_a_planted_ship_does_not_pass(line: str, where: str) -> None:
     model = Obedient()
     work = {

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rulebook_ralph.checks.model_answer import LONGEST_ANSWER, Foreign, Unusable
+from rulebook_ralph.checks.model_answer import LONGEST_ANSWER, ForeignAnswerError, UnusableAnswerError
 from rulebook_ralph.checks.review import answer_schema
 from rulebook_ralph.checks.review_answer import Answer, read_review
 from rulebook_ralph.checks.shown_files import Section, ShownLine
+from tests.cases import each_of
 from tests.schema_agreement import require_agreement
 
 NONCE = "f00dfeed"
@@ -130,9 +131,9 @@ def test_what_is_whole_and_consistent_ships() -> None:
     assert read_review(f"\n {BARE} \n", nonce=NONCE, sections=SECTIONS) == ("SHIP", ())
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@each_of("text", HOSTILE.values())
 def test_a_hostile_answer_never_ships(text: str) -> None:
-    with pytest.raises(Unusable):
+    with pytest.raises(UnusableAnswerError):
         read_review(text, nonce=NONCE, sections=SECTIONS)
 
 
@@ -141,7 +142,7 @@ def test_there_are_many_hostile_answers() -> None:
 
 
 def test_an_answer_to_another_question_is_foreign() -> None:
-    with pytest.raises(Foreign):
+    with pytest.raises(ForeignAnswerError):
         read_review(json.dumps(whole(nonce="0")), nonce=NONCE, sections=SECTIONS)
 
 
@@ -178,7 +179,7 @@ def damaged(draw: st.DrawFn) -> str:
 def test_no_damage_turns_a_refusal_into_a_ship(text: str) -> None:
     try:
         decision, issues = read_review(text, nonce=NONCE, sections=SECTIONS)
-    except Unusable:
+    except UnusableAnswerError:
         return
     assert decision == "REVISE" and issues  # noqa: PT018 - one fact: something is to be mended
 

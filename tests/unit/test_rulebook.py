@@ -8,6 +8,7 @@ import pytest
 from rulebook_ralph.core.model import Task
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.sources import rulebook
+from tests.cases import each_of
 
 DATA = Path(__file__).parents[1] / "data" / "rulebook"
 BACKLOG = DATA / "backlog_b4e7892"
@@ -86,7 +87,7 @@ REAL = {
 }
 
 
-@pytest.mark.parametrize("task_id", REAL)
+@each_of("task_id", REAL)
 def test_real_titles_statuses_and_sizes(task_id: str) -> None:
     title, status, complexity, items = REAL[task_id]
     task = real(task_id)
@@ -97,7 +98,7 @@ def test_real_titles_statuses_and_sizes(task_id: str) -> None:
     assert "status" not in task.metadata
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@each_of("folder", FOLDERS)
 def test_no_checkbox_line_of_the_real_folders_is_lost(folder: Path) -> None:
     criteria = [one_line(line) for line in real(folder.name).acceptance_criteria]
     assert len(criteria) == len(set(criteria))
@@ -108,7 +109,7 @@ def test_no_checkbox_line_of_the_real_folders_is_lost(folder: Path) -> None:
             assert any(words in criterion for criterion in criteria), line
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@each_of("folder", FOLDERS)
 def test_no_demand_of_the_real_specs_is_lost_or_cut(folder: Path) -> None:
     criteria = [one_line(line) for line in real(folder.name).acceptance_criteria]
     for spec in folder.glob("specs/**/spec.md"):
@@ -122,7 +123,7 @@ def test_no_demand_of_the_real_specs_is_lost_or_cut(folder: Path) -> None:
                 assert any(one_line(paragraph) in criterion for criterion in criteria), paragraph
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@each_of("folder", FOLDERS)
 def test_no_description_of_the_real_proposals_collapses(folder: Path) -> None:
     proposal = folder / "proposal.md"
     lines = proposal.read_text().splitlines() if proposal.exists() else []
@@ -197,7 +198,7 @@ def test_tasks_stand_in_the_order_of_their_folders_and_know_where_they_are_from(
     assert reading.tasks[0].title == "Do it"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("task_id", "heading", "title"),
     [
         ("phase1_fix-it", "# Proposal: Fix it all", "Fix it all"),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rulebook_ralph.sources import rulebook_checklist, rulebook_proposal, rulebook_spec
 from rulebook_ralph.sources.rulebook_task import complexity
+from tests.cases import each_of
 
 
 def items(text: str) -> tuple[str, ...]:
@@ -138,7 +139,7 @@ def test_no_text_makes_a_reader_fail(text: str) -> None:
     rulebook_proposal.named_files([text], lambda _: False)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("line", "criterion"),
     [
         ("- [ ] 1.1 Add it", "Add it"),
@@ -169,7 +170,7 @@ def test_one_item(line: str, criterion: str) -> None:
     assert items(line) == (criterion,)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "criteria"),
     [
         ("- [ ] 1.1 a\n- [ ] 1.2 b", ("a", "b")),

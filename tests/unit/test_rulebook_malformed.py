@@ -15,6 +15,7 @@ from rulebook_ralph.sources.rulebook_metadata import Reference
 from rulebook_ralph.sources.rulebook_task import TaskFolder
 from rulebook_ralph.sources.source import SourceProblem, SourceReading
 from rulebook_ralph.sources.text_file import UnreadableError
+from tests.cases import each_of
 
 TASKS = ".rulebook/tasks"
 
@@ -30,7 +31,7 @@ def read_with(root: Path, files: dict[str, bytes]) -> tuple[SourceReading, list[
     return reading, [problem.told(root).removeprefix(f"{TASKS}/") for problem in reading.problems]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("files", "told"),
     [
         ({"bad/tasks.md": b"- [ ] a\n- [ ] \xff"}, "bad/tasks.md:2: is not UTF-8 (byte 0xff)"),
@@ -235,6 +236,6 @@ def test_good_ids(good: str) -> None:
 BAD_IDS = ["", "../x", "a/b", "a\0", "-x", ".x", "_x", "a..b", "a.", "a.lock", "a" * 101, "a\n", "é", "a b", "٣", "a٣"]
 
 
-@pytest.mark.parametrize("bad", BAD_IDS)
+@each_of("bad", BAD_IDS)
 def test_bad_ids(bad: str) -> None:
     assert problem_with_id(bad) is not None

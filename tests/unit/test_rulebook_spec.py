@@ -1,13 +1,12 @@
 """Demands of spec.md files as criteria: whole, named, and what is removed said to be removed."""
 
-import pytest
-
 from rulebook_ralph.sources import rulebook_spec
+from tests.cases import each_of
 
 HEAD = "## ADDED Requirements\n\n### Requirement: Login\n"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "criteria"),
     [
         (

@@ -37,6 +37,7 @@ from rulebook_ralph.loop.pipeline import CompletionHook, judge
 from rulebook_ralph.loop.rules.built_in import built_in_hooks
 from rulebook_ralph.loop.rules.hook_input import hook_input
 from rulebook_ralph.state import progress
+from tests.cases import each_of
 from tests.evidence import CHANGED, GREEN, LINT_GREEN, PROMISE, RED, Attempt
 
 LOOP = Path(__file__).parents[2] / "rulebook_ralph" / "loop"
@@ -302,7 +303,7 @@ def test_ch29_what_a_hook_that_continues_says_is_the_feedback() -> None:
     assert settled(judgement.verdict).feedback == "mend it"
 
 
-@pytest.mark.parametrize("hook", built_in_hooks(), ids=lambda hook: type(hook).__name__)
+@each_of("hook", built_in_hooks())
 def test_ch30_a_hook_has_name_priority_should_run_and_run(hook: CompletionHook) -> None:
     assert isinstance(hook.name, str)
     assert isinstance(hook.priority, int)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rulebook_ralph.checks.model_answer import Unusable
+from rulebook_ralph.checks.model_answer import UnusableAnswerError
 from rulebook_ralph.checks.review_answer import read_review
 from rulebook_ralph.checks.review_prompt import checks_of, instructions
 from rulebook_ralph.checks.reviewed_change import ReviewedChange
@@ -130,7 +130,7 @@ REVISED = json.dumps(answer(ASKED, [issue("src/a.py"), issue("src/a.py", severit
 def test_cr8_a_review_is_json_with_a_decision_and_issues() -> None:
     decision, issues = read_review(REVISED, nonce="f00d", sections=SHOWN)
     assert (decision, len(issues)) == ("REVISE", 2)
-    with pytest.raises(Unusable):
+    with pytest.raises(UnusableAnswerError):
         read_review("REVISE: it is wrong", nonce="f00d", sections=SHOWN)
 
 
@@ -151,7 +151,7 @@ def test_cr11_ship_with_an_issue_that_blocks_is_none() -> None:
         text = json.dumps(answer(ASKED, [issue("src/a.py", severity=severity)], decision))
         try:
             assert read_review(text, nonce="f00d", sections=SHOWN)[0] == decision
-        except Unusable:
+        except UnusableAnswerError:
             assert not ships
         else:
             assert ships

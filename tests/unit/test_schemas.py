@@ -15,6 +15,7 @@ from rulebook_ralph.core import criteria, criteria_reading, evidence, model, rev
 from rulebook_ralph.core.problem import Fault
 from rulebook_ralph.core.refusal import choices, fields_of, item_type, struct_in
 from rulebook_ralph.core.struct_reading import read_struct, seconds
+from tests.cases import each_of
 
 KEYWORDS = frozenset(
     [
@@ -149,7 +150,7 @@ def test_the_file_is_laid_out_for_people(name: str) -> None:
     assert text == json.dumps(json.loads(text), indent=2, ensure_ascii=False) + "\n"
 
 
-@pytest.mark.parametrize("name", DESCRIBED)
+@each_of("name", DESCRIBED)
 def test_schema_and_struct_have_the_same_properties(name: str) -> None:
     struct, described = DESCRIBED[name][1], _part(name)
     fields = {field.encode_name: field for field in fields_of(struct) if field.encode_name != "$extra"}
@@ -158,7 +159,7 @@ def test_schema_and_struct_have_the_same_properties(name: str) -> None:
     assert described["additionalProperties"] is (not issubclass(struct, settings.Settings))
 
 
-@pytest.mark.parametrize("name", DESCRIBED)
+@each_of("name", DESCRIBED)
 def test_schema_and_struct_have_the_same_types_and_choices(name: str) -> None:
     schema, described = resources.schema(DESCRIBED[name][0]), _part(name)
     left_out = () if issubclass(DESCRIBED[name][1], settings.Settings) else NARROWER
@@ -194,7 +195,7 @@ def _accepts(struct: type[msgspec.Struct], field: msgspec.structs.FieldInfo, sam
     return reader is None or not [*reader(value, ())]
 
 
-@pytest.mark.parametrize("name", [name for name in DESCRIBED if name.startswith("config")])
+@each_of("name", [name for name in DESCRIBED if name.startswith("config")])
 def test_the_defaults_in_the_schema_are_the_built_in_ones(name: str) -> None:
     for field in fields_of(DESCRIBED[name][1]):
         described = _part(name)["properties"][field.encode_name]
@@ -211,7 +212,7 @@ def test_each_list_of_the_configuration_can_be_added_to(name: str) -> None:
     assert {f"^\\+{key}$" for key in lists} == _part(name)["patternProperties"].keys()
 
 
-@pytest.mark.parametrize("name", [name for name in DESCRIBED if name.startswith("prd/")])
+@each_of("name", [name for name in DESCRIBED if name.startswith("prd/")])
 def test_criteria_and_overrides_may_be_written_in_snake_case(name: str) -> None:
     described = _part(name)
     if described["additionalProperties"] is True:
@@ -224,7 +225,7 @@ def test_criteria_and_overrides_may_be_written_in_snake_case(name: str) -> None:
             assert found == {"description": f"The same as `{key}`.", **same}
 
 
-@pytest.mark.parametrize("text", ["90s", "15m", "1h", "1h30m", "2d", "1.5h", "", "90", "1m1h", "m", "1 h", "-5s", "5S"])
+@each_of("text", ["90s", "15m", "1h", "1h30m", "2d", "1.5h", "", "90", "1m1h", "m", "1 h", "-5s", "5S"])
 def test_the_schema_takes_the_times_that_ralph_reads(text: str) -> None:
     duration = Draft202012Validator(resources.schema("config")["$defs"]["duration"])
     assert duration.is_valid(text) == (seconds(text) is not None)

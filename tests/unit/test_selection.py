@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rulebook_ralph.core.model import Prd, Status, Task
-from rulebook_ralph.core.selection import next_task, open_tasks, plan, waiting_on
+from rulebook_ralph.core.model import PARALLEL, VERIFY, Prd, Status, Task
+from rulebook_ralph.core.selection import next_beside, next_task, open_tasks, plan, waiting_on
 
 IDS = tuple("abcdefgh")
 _statuses: st.SearchStrategy[Status] = st.sampled_from(("pending", "pending", "in_iteration", "completed", "blocked"))
@@ -107,3 +107,64 @@ def test_ten_thousand_tasks_are_planned_at_once() -> None:
         start = time.process_time()
         assert next_task(_prd(tasks)) == tasks[-1]
         assert time.process_time() - start < 0.1
+
+
+_markers = st.frozensets(st.sampled_from((PARALLEL, VERIFY, "RED")))
+
+
+@st.composite
+def _begun(draw: st.DrawFn) -> tuple[Prd, tuple[Task, ...]]:
+    """A list whose tasks have markers, and some of it that go on."""
+    prd = _prd(replace(task, markers=tuple(draw(_markers))) for task in draw(_prds()).tasks)
+    beside = [replace(task, status="in_iteration") for task in prd.tasks if draw(st.booleans())]
+    for task in beside:
+        prd = prd.replacing(task)
+    return prd, tuple(beside)
+
+
+@given(_begun(), _some, st.booleans())
+def test_beside_others_begins_the_next_task_or_none(
+    begun: tuple[Prd, tuple[Task, ...]], only: frozenset[str], all_may: bool
+) -> None:
+    """It never jumps over one that has to wait, and nothing begins twice."""
+    prd, beside = begun
+    task = next_beside(prd, beside, only=only, all_may=all_may)
+    following = next_task(prd, only=only, busy={each.id for each in beside})
+    if not beside:
+        assert task == following
+    together = [] if following is None else [following, *beside]
+    may = all(VERIFY not in each.markers and (all_may or PARALLEL in each.markers) for each in together)
+    assert task == (following if may or not beside else None)
+    if task is not None:
+        assert task.id not in {each.id for each in beside}
+        assert set(task.dependencies) <= _done(prd)
+
+
+@given(_begun(), st.booleans())
+def test_what_may_begin_beside_several_may_begin_beside_fewer(
+    begun: tuple[Prd, tuple[Task, ...]], all_may: bool
+) -> None:
+    """Who ends never stands in the way of who could begin before."""
+    prd, beside = begun
+    task = next_beside(prd, beside, all_may=all_may)
+    for number in range(len(beside)):
+        fewer = (*beside[:number], *beside[number + 1 :])
+        ended = prd.replacing(replace(beside[number], status="completed"))
+        assert task is None or next_beside(ended, fewer, all_may=all_may) is not None
+
+
+def test_with_all_any_may_join_but_those_that_verify() -> None:
+    plain, marked = Task(id="plain", title=""), Task(id="marked", title="", markers=(PARALLEL,))
+    verify = Task(id="verify", title="", markers=(VERIFY, PARALLEL))
+    for first, second, joins, joins_with_all in (
+        (marked, marked, True, True),
+        (marked, plain, False, True),
+        (plain, marked, False, True),
+        (plain, plain, False, True),
+        (marked, verify, False, False),
+        (verify, plain, False, False),
+    ):
+        begun, other = replace(first, id="begun", status="in_iteration"), replace(second, id="other")
+        prd = _prd([begun, other])
+        assert (next_beside(prd, [begun]) == other) is joins, (first, second)
+        assert (next_beside(prd, [begun], all_may=True) == other) is joins_with_all, (first, second)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rulebook_ralph import resources
 from rulebook_ralph.checks import semantic
 from rulebook_ralph.checks.data_block import data
-from rulebook_ralph.checks.model_answer import Unusable
+from rulebook_ralph.checks.model_answer import UnusableAnswerError
 from rulebook_ralph.checks.semantic import SemanticResult, check, criteria_of
 from rulebook_ralph.checks.semantic_answer import Answer, read_answer
 from rulebook_ralph.checks.semantic_material import gather
@@ -23,6 +23,7 @@ from rulebook_ralph.core.diff import FileDiff, Line
 from rulebook_ralph.core.model import Task
 from rulebook_ralph.core.question import ModelRefusedError
 from rulebook_ralph.loop import expectations
+from tests.cases import each_of
 from tests.judges import answer, honest, lines_of, nonce_of, ruling, scripted, statements_of, yes_to_all
 from tests.schema_agreement import require_agreement
 from tests.unit.semantic_cases import added, counting_token, numbered, work
@@ -223,7 +224,7 @@ def test_a_secret_over_several_lines_hides_its_file() -> None:
 # Evidence
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("place", "good"),
     [
         (("greet.py", 1, "def greet(name):"), True),
@@ -298,7 +299,7 @@ USELESS: dict[str, Ask] = {
 }
 
 
-@pytest.mark.parametrize("useless", USELESS.values(), ids=USELESS)
+@each_of("useless", USELESS.values())
 def test_a_useless_answer_is_asked_again_once_and_then_fails_the_work(useless: Ask) -> None:
     assert judged(work(GREETING, ask=scripted(useless, honest))).result.passed
     found = judged(work(GREETING, ask=scripted(useless, useless, honest)))
@@ -375,7 +376,7 @@ def test_the_reader_and_the_schema_take_the_same_answers() -> None:
 
 @given(st.text(), st.text(max_size=5))
 def test_no_answer_breaks_the_reader(text: str, nonce: str) -> None:
-    with pytest.raises(Unusable):
+    with pytest.raises(UnusableAnswerError):
         read_answer(text, nonce=nonce, ids=("a",))
 
 

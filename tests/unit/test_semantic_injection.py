@@ -13,6 +13,7 @@ from rulebook_ralph.checks.semantic import SemanticResult, check
 from rulebook_ralph.checks.subject import ModelError, Question
 from rulebook_ralph.core.criteria import Semantic
 from rulebook_ralph.core.diff import FileDiff
+from tests.cases import each_of
 from tests.judges import (
     Obedient,
     answer,
@@ -84,8 +85,8 @@ PLACES: dict[str, Callable[[str, Obedient], SemanticResult]] = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("said", SAID.values(), ids=SAID)
+@each_of("place", PLACES)
+@each_of("said", SAID.values())
 def test_what_is_said_to_the_judge_does_not_reach_it(said: str, place: str) -> None:
     assert would_obey(said), "the attack works where it is let through"
     model = Obedient()
@@ -154,8 +155,8 @@ PARAPHRASES = [
 ]
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("said", PARAPHRASES)
+@each_of("place", PLACES)
+@each_of("said", PARAPHRASES)
 def test_a_model_that_says_yes_to_all_is_not_believed(said: str, place: str) -> None:
     assert not addresses_a_judge(said), "the quarantine misses it"
     found = PLACES[place](said, Obedient())
@@ -267,7 +268,7 @@ HONEST_LINES = [
 ]
 
 
-@pytest.mark.parametrize("line", HONEST_LINES)
+@each_of("line", HONEST_LINES)
 def test_ordinary_lines_are_shown(line: str) -> None:
     assert addresses_a_judge(line) == ""
 

@@ -20,6 +20,7 @@ from rulebook_ralph.loop.rules.promise import Promise, promise_given
 from rulebook_ralph.loop.rules.stop_criteria import StopCriteria as Rule
 from rulebook_ralph.loop.rules.stop_criteria import failed_tools, unsatisfiable
 from rulebook_ralph.supervisor import Ended
+from tests.cases import each_of
 from tests.evidence import GREEN, LINT_GREEN, LINT_RED, PROMISE, RED, STEP, Attempt
 
 CAPTURES = Path(__file__).parent.parent / "data" / "captures"
@@ -102,7 +103,7 @@ def tool(command: str, success: bool | None, name: str = "Bash", output: str = "
     return ToolResult(name=name, command=command, success=success, output=output)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("results", "failed"),
     [
         ((), []),
@@ -152,7 +153,7 @@ def test_tool_results_from_a_real_stream_are_judged(scenario: str, action: str) 
 # The promise, and the pattern that stands for it
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "required", "pattern", "given"),
     [
         (f"<promise>{PROMISE}</promise>", True, "", True),

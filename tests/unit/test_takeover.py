@@ -12,6 +12,7 @@ from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.agent import AgentSettings
 from rulebook_ralph.agents.takeover import moment, reader_of, taken_over
 from rulebook_ralph.core.evidence import AgentResult, Usage
+from tests.cases import each_of
 
 CAPTURES = Path(__file__).parent.parent / "data" / "captures"
 STREAMS = sorted(CAPTURES.glob("*/*.out"))
@@ -43,7 +44,7 @@ def test_every_built_in_agent_has_a_reader() -> None:
     assert reader_of("plugged-in", lambda: STARTED) is None
 
 
-@pytest.mark.parametrize("capture", STREAMS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@each_of("capture", STREAMS)
 def test_a_whole_stream_tells_the_same_as_to_a_living_ralph_but_for_its_end(tmp_path: Path, capture: Path) -> None:
     reader = reader_of(kind_of(capture), lambda: STARTED)
     assert reader
@@ -73,8 +74,8 @@ def test_tokens_of_a_cut_stream_are_those_of_the_turns_that_were_seen(tmp_path: 
     assert result.fault.kind == "cut-off"
 
 
-@pytest.mark.parametrize("kind", ["claude", "codex", "aider", "command", "scripted", "plugged-in"])
-@pytest.mark.parametrize("output", [None, b"", b"\xff\n{", b"done\n<promise>DONE</promise>\n"])
+@each_of("kind", ["claude", "codex", "aider", "command", "scripted", "plugged-in"])
+@each_of("output", [None, b"", b"\xff\n{", b"done\n<promise>DONE</promise>\n"])
 def test_nothing_and_noise_are_no_success(tmp_path: Path, kind: str, output: bytes | None) -> None:
     result = taken(tmp_path, kind, output)
     assert (result.status, result.usage, result.cost_usd) == ("truncated", Usage(), None)

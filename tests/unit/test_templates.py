@@ -20,6 +20,7 @@ from rulebook_ralph.loop.template_files import TemplateFiles
 from rulebook_ralph.loop.template_sandbox import BrokenTemplateError
 from rulebook_ralph.loop.templates import PURPOSES, VARIABLES, Templates
 from rulebook_ralph.state.store import StateFolder
+from tests.cases import each_of
 from tests.situation import situation
 
 BROKEN = "# Mine\n{% if feedback %}\n{{ feedbak }}\n{% endif %}\n{{ promise }}\n"
@@ -138,7 +139,7 @@ def test_every_built_in_template_is_documented() -> None:
 # What is wrong is told with file and line
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("own", "told"),
     [
         ({"coder.md.j2": BROKEN}, "coder.md.j2:3: 'feedbak' is undefined; did you mean feedback?"),
@@ -206,7 +207,7 @@ def test_a_start_is_refused_with_the_real_task(tmp_path: Path) -> None:
 # What a template that came with a clone can do
 
 
-@pytest.mark.parametrize("text", WAYS_OUT)
+@each_of("text", WAYS_OUT)
 def test_a_template_reaches_nothing_but_what_it_is_given(text: str) -> None:
     try:
         told = prompt({"coder.md.j2": text})
@@ -218,7 +219,7 @@ def test_a_template_reaches_nothing_but_what_it_is_given(text: str) -> None:
     assert "$schema" not in told
 
 
-@pytest.mark.parametrize("text", NO_ENDS.values(), ids=NO_ENDS)
+@each_of("text", NO_ENDS.values())
 def test_a_template_without_an_end_is_ended(text: str) -> None:
     begun = time.process_time()
     with pytest.raises(BrokenTemplateError, match=r"coder\.md\.j2"):

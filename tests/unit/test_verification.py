@@ -20,6 +20,7 @@ from rulebook_ralph.checks.verification import verify
 from rulebook_ralph.core.criteria import Criteria, External, MultiStage, Part, Semantic, Verification
 from rulebook_ralph.core.criteria_reading import read_criteria
 from rulebook_ralph.core.evidence import CheckResult, Finding, Verified
+from tests.cases import each_of
 
 
 def subject(**values: Any) -> Subject:
@@ -385,7 +386,7 @@ def test_a_text_is_found_wherever_the_blocks_are_cut(output: bytes, cuts: list[i
 # What was run before
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("known", "asked", "answers"),
     [
         (Execution(exit_code=0, duration_ms=900), External(command="x", timeout=1), True),

@@ -1,14 +1,11 @@
 """Which files are those of tests: they are to be as they were where red tests turned green, and while they are run."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from rulebook_ralph.checks.integrity.languages import language_of
+from rulebook_ralph.checks.integrity.languages import is_beside_tests, language_of
 from rulebook_ralph.checks.integrity.suites import is_test_file
 from rulebook_ralph.core.diff import FileDiff
-
-_FOLDERS = re.compile(r"(?:^|/)(?:tests?|specs?|__tests__)/|(?:^|/)conftest\.py$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +60,7 @@ def _once(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def _is_of_tests(path: str) -> bool:
-    return _FOLDERS.search(path) is not None or _is_test(path)
+    return is_beside_tests(path) or _is_test(path)
 
 
 def _is_test(path: str) -> bool:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from rulebook_ralph.checks.integrity.objection import Objection
-from rulebook_ralph.checks.integrity.python_source import parsed
+from rulebook_ralph.checks.integrity.python_source import last_name, parsed
 from rulebook_ralph.core.diff import FileDiff, Versions
 
 _FILES = re.compile(r"\.(?:py|[cm]?[jt]sx?|rb|c|cc|cpp|cxx)$")
@@ -91,11 +91,7 @@ def _is_exit(statement: ast.stmt, names: Sequence[str]) -> bool:
         return isinstance(named, ast.Name) and named.id == "SystemExit" and _is_success(raised)
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return False
-    function = statement.value.func
-    name = (
-        function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
-    )
-    return name in names and _is_success(statement.value)
+    return last_name(statement.value.func) in names and _is_success(statement.value)
 
 
 def _is_success(raised: ast.expr | None) -> bool:

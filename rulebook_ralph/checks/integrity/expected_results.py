@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+from rulebook_ralph.checks.integrity.languages import is_beside_tests
 from rulebook_ralph.checks.integrity.objection import Objection
 from rulebook_ralph.checks.integrity.suites import is_test_file
 from rulebook_ralph.core.diff import FileDiff
@@ -15,9 +16,8 @@ _EXPECTED = re.compile(
 )
 _SNAPSHOT = re.compile(r"(?:^|/)__snapshots__/|\.(?:snap|ambr)$")
 _NO_PROGRAM = re.compile(
-    r"\.(?:md|rst|txt|adoc|log)$|(?:^|/)(?:docs?|notes?)/|(?:^|/)(?:LICENSE|CHANGELOG|README)[^/]*$"
+    r"\.(?:md|rst|txt|adoc|log)$|(?:^|/)(?:docs?|notes?|testdata|fixtures)/|(?:^|/)(?:LICENSE|CHANGELOG|README)[^/]*$"
 )
-_OF_TESTS = re.compile(r"(?:^|/)(?:tests?|testing|testdata|specs?|__tests__|fixtures)/|(?:^|/)conftest\.py$")
 
 
 def expected_results(diff: Sequence[FileDiff], excused: Callable[[str], bool]) -> Iterator[Objection]:
@@ -45,5 +45,5 @@ def is_expected(path: str | None) -> bool:
 def _is_of_program(file: FileDiff) -> bool:
     paths = [path for path in (file.path, file.old_path) if path]
     return not any(
-        is_expected(path) or is_test_file(path) or _OF_TESTS.search(path) or _NO_PROGRAM.search(path) for path in paths
+        is_expected(path) or is_test_file(path) or is_beside_tests(path) or _NO_PROGRAM.search(path) for path in paths
     )

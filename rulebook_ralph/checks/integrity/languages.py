@@ -227,6 +227,8 @@ _OTHER_TEST = re.compile(
     re.IGNORECASE,
 )
 
+_BESIDE_TESTS = re.compile(r"(?:^|/)(?:tests?|testing|specs?|__tests__)/|(?:^|/)conftest\.py$")
+
 
 def language_of(path: str | None) -> Language | None:
     """The language of a file whose tests are run; None for a file that, by its name, has none."""
@@ -239,3 +241,8 @@ def language_of(path: str | None) -> Language | None:
 def is_other_test(path: str | None) -> bool:
     """Whether a file is a test by its name, in a language that Ralph does not know."""
     return path is not None and _OTHER_TEST.search(path) is not None
+
+
+def is_beside_tests(path: str) -> bool:
+    """Whether a file lies where tests do, whatever it holds: in a folder of theirs, or as a conftest.py."""
+    return _BESIDE_TESTS.search(path) is not None

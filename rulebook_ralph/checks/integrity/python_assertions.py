@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rulebook_ralph.checks.integrity.python_source import parsed
+from rulebook_ralph.checks.integrity.python_source import last_name, parsed
 
 _CALL = re.compile(
     r"(?:assert|expect|check|verify|ensure|validate|should|raises|warns|deprecated_call|fail)", re.IGNORECASE
@@ -95,7 +95,7 @@ class _Reader:
 
     def _with(self, node: ast.With | ast.AsyncWith, *, is_dead: bool) -> bool:
         opened = [item.context_expr for item in node.items]
-        suppressed = any(_last(each) == "suppress" and _names(each) & _SWALLOWED for each in opened)
+        suppressed = any(_called(each) == "suppress" and _names(each) & _SWALLOWED for each in opened)
         self._found.suppressed += [node.lineno] if suppressed else []
         for each in opened:
             self._calls(each, is_dead=is_dead)
@@ -118,10 +118,10 @@ class _Reader:
         waiting = [node]
         while waiting:
             each = waiting.pop()
-            if not isinstance(each, ast.Call) or not _CALL.match(_last(each).lstrip("_")):
+            if not isinstance(each, ast.Call) or not _CALL.match(_called(each).lstrip("_")):
                 waiting += ast.iter_child_nodes(each)
                 continue
-            name = _last(each)
+            name = _called(each)
             if name in _RAISES and each.args and _names(each.args[0]) & _ANY and not each.keywords:
                 self._found.wide.append(each.lineno)
             first = each.args[0] if each.args else None
@@ -165,10 +165,8 @@ def _swallows(handler: ast.ExceptHandler) -> bool:
 
 
 def _names(node: ast.AST) -> set[str]:
-    return {_last(each) for each in ast.walk(node) if isinstance(each, ast.Name | ast.Attribute)}
+    return {last_name(each) for each in ast.walk(node) if isinstance(each, ast.Name | ast.Attribute)}
 
 
-def _last(node: ast.AST) -> str:
-    if isinstance(node, ast.Call):
-        node = node.func
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+def _called(node: ast.AST) -> str:
+    return last_name(node.func) if isinstance(node, ast.Call) else ""

@@ -16,3 +16,13 @@ def parsed(text: str) -> ast.Module | None:
             return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def last_name(node: ast.AST | None) -> str:
+    """`c` of `a.b.c`; empty for what is no name."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def text_of(node: ast.AST | None) -> str | None:
+    """The text that a literal is."""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None

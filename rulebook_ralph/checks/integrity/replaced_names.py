@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rulebook_ralph.checks.integrity.python_source import parsed
+from rulebook_ralph.checks.integrity.python_source import last_name, parsed, text_of
 from rulebook_ralph.core.diff import FileDiff, Versions
 
 _PATCHES = frozenset(("patch", "object", "multiple", "setattr", "setitem", "replace", "delattr"))
@@ -118,15 +118,15 @@ def _in_statement(statement: ast.stmt, function: str, names: dict[str, str]) -> 
 
 def _in_expression(node: ast.AST, function: str, names: dict[str, str]) -> Iterator[Replaced]:
     for call in ast.walk(node):
-        if isinstance(call, ast.Call) and _last(call.func) in _PATCHES and call.args:
+        if isinstance(call, ast.Call) and last_name(call.func) in _PATCHES and call.args:
             first, second = call.args[0], call.args[1] if len(call.args) > 1 else None
-            name = _text(first) or _dotted(first, names)
-            part = _text(second)
+            name = text_of(first) or _dotted(first, names)
+            part = text_of(second)
             if name == "sys.modules" and part:
                 yield Replaced(part, call.lineno, function)
-            elif name and part and _text(first) is None:
+            elif name and part and text_of(first) is None:
                 yield Replaced(f"{name}.{part}", call.lineno, function)
-            elif name and _text(first) is not None:
+            elif name and text_of(first) is not None:
                 yield Replaced(name, call.lineno, function)
 
 
@@ -135,7 +135,7 @@ def _assigned(target: ast.expr, names: dict[str, str]) -> str | None:
     if isinstance(target, ast.Attribute):
         return _dotted(target, names)
     if isinstance(target, ast.Subscript):
-        holder, key = _dotted(target.value, names), _text(target.slice)
+        holder, key = _dotted(target.value, names), text_of(target.slice)
         if holder == "sys.modules" and key:
             return key
         if holder and key and holder.endswith(".__dict__"):
@@ -151,21 +151,13 @@ def _dotted(node: ast.expr | None, names: dict[str, str]) -> str | None:
         holder = _dotted(node.value, names)
         return f"{holder}.{node.attr}" if holder else None
     if isinstance(node, ast.Call) and node.args:
-        function, first = _last(node.func), _text(node.args[0])
+        function, first = last_name(node.func), text_of(node.args[0])
         if function in ("import_module", "__import__"):
             return first
         if function == "getattr" and len(node.args) > 1:
-            holder, part = _dotted(node.args[0], names), _text(node.args[1])
+            holder, part = _dotted(node.args[0], names), text_of(node.args[1])
             return f"{holder}.{part}" if holder and part else None
         if function == "vars":
             holder = _dotted(node.args[0], names)
             return f"{holder}.__dict__" if holder else None
     return None
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
-def _text(node: ast.expr | None) -> str | None:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None

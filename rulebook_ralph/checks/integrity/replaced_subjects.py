@@ -5,13 +5,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rulebook_ralph.checks.integrity.indirect_scripts import ReadBase
-from rulebook_ralph.checks.integrity.languages import language_of
+from rulebook_ralph.checks.integrity.languages import is_beside_tests, language_of
 from rulebook_ralph.checks.integrity.objection import Objection
 from rulebook_ralph.checks.integrity.replaced_names import Replaced, may_replace, newly_replaced
 from rulebook_ralph.checks.integrity.suites import is_test_file
 from rulebook_ralph.core.diff import FileDiff, Versions
 
-_OF_TESTS = re.compile(r"(?:^|/)(?:tests?|testing)/|(?:^|/)conftest\.py$")
 _DEEPEST = 6
 _MOST_TESTS = 300
 
@@ -28,7 +27,7 @@ def replaced_subjects(
     """
     for file in diff:
         texts = versions.get(file.path)
-        is_of_tests = _OF_TESTS.search(file.path) or language_of(file.path) is not None
+        is_of_tests = is_beside_tests(file.path) or language_of(file.path) is not None
         if texts is None or not is_of_tests or not may_replace(file) or excused(file.path):
             continue
         new = [each for each in newly_replaced(texts) if _counts(each, texts.before or "")]

@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from rulebook_ralph.checks.integrity.extraction import cases, gained_tokens
-from rulebook_ralph.checks.integrity.languages import JAVASCRIPT, PYTHON, Language
+from rulebook_ralph.checks.integrity.languages import JAVASCRIPT, PYTHON, Language, is_beside_tests
 from rulebook_ralph.checks.integrity.objection import Objection
 from rulebook_ralph.core.diff import FileDiff, Versions
 
-_FOLDER = re.compile(r"(?:^|/)(?:tests?|testing|specs?|__tests__)/|(?:^|/)conftest\.py$")
 _FUNCTIONS: Mapping[str, Language] = {
     "py": replace(PYTHON, start=re.compile(r"def[ \t]+(?P<name>(?!test)\w+)[ \t]*\(")),
     **dict.fromkeys(
@@ -76,6 +75,4 @@ def emptied_checks(
 
 
 def _language(file: FileDiff) -> Language | None:
-    if not _FOLDER.search(file.path):
-        return None
-    return _FUNCTIONS.get(file.path.rpartition(".")[2])
+    return _FUNCTIONS.get(file.path.rpartition(".")[2]) if is_beside_tests(file.path) else None

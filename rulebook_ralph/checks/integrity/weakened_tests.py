@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from rulebook_ralph.checks.integrity.extraction import Case, gained_tokens
-from rulebook_ralph.checks.integrity.languages import JAVASCRIPT, PYTHON
+from rulebook_ralph.checks.integrity.languages import JAVASCRIPT, PYTHON, is_beside_tests
 from rulebook_ralph.checks.integrity.objection import Objection
 from rulebook_ralph.checks.integrity.python_assertions import Assertions, assertions_of
 from rulebook_ralph.checks.integrity.suites import Pairing, Suite, is_test_file
@@ -15,7 +15,6 @@ from rulebook_ralph.core.enumeration import counted
 _SURVIVING = 0.6
 _SHORTEST_NAME = 3
 _SWALLOWS = re.compile(r"\bcatch\s*(?:\(\s*\w*\s*\))?\s*\{\s*\}|\.catch\(\s*\(?\w*\)?\s*=>\s*\{\s*\}\s*\)")
-_OF_TESTS = re.compile(r"(?:^|/)(?:tests?|testing|specs?|__tests__)/|(?:^|/)conftest\.py$")
 
 
 def weakened_tests(
@@ -86,7 +85,7 @@ def _gained(diff: Sequence[FileDiff], added: Sequence[str], new: Case, after: As
     lines = [
         line.text
         for file in diff
-        if is_test_file(file.path) or _OF_TESTS.search(file.path)
+        if is_test_file(file.path) or is_beside_tests(file.path)
         for line in file.added
         if (file.path != new.path or line.number not in dead) and not line.text.lstrip().startswith(("#", "//"))
     ]
@@ -101,7 +100,7 @@ def _new_tests(pairing: Pairing, suites: Sequence[Suite]) -> list[str]:
 
 def _gone(diff: Sequence[FileDiff]) -> frozenset[str]:
     """Names that the program had and has no more."""
-    code = [file for file in diff if not is_test_file(file.path) and not _OF_TESTS.search(file.path)]
+    code = [file for file in diff if not is_test_file(file.path) and not is_beside_tests(file.path)]
     removed = gained_tokens([line.text for file in code for line in file.removed])
     still = gained_tokens([line.text for file in code for line in file.added])
     return frozenset(name for name in removed - still if name.isidentifier() and len(name) >= _SHORTEST_NAME)

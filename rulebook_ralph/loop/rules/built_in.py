@@ -6,7 +6,7 @@ from rulebook_ralph.loop.rules.attempt import AgentEnd, Blocked, WorkDone
 from rulebook_ralph.loop.rules.commit import CommitHooks
 from rulebook_ralph.loop.rules.contradictions import Contradictions
 from rulebook_ralph.loop.rules.criteria import StageCriteria
-from rulebook_ralph.loop.rules.earlier_tests import EarlierTests, EarlierTestsOfCriteria
+from rulebook_ralph.loop.rules.earlier_tests import EarlierTestsOfCriteria, EarlierTestsOfGates
 from rulebook_ralph.loop.rules.gates import GatesPass
 from rulebook_ralph.loop.rules.integrity import Integrity
 from rulebook_ralph.loop.rules.promise import Promise
@@ -26,7 +26,7 @@ def built_in_hooks() -> tuple[CompletionHook, ...]:
         WorkDone(),
         GatesPass(),
         TestCounts(),
-        EarlierTests(),
+        EarlierTestsOfGates(),
         StopCriteria(),
         Promise(),
         StageCriteria(),

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rulebook_ralph.checks.integrity.earlier_tests import EarlierTests as Earlier
+from rulebook_ralph.checks.integrity.earlier_tests import EarlierTests
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import SKIP, CheckResult, Verdict, feedback_excerpt
 from rulebook_ralph.core.printable import capital
@@ -11,7 +11,7 @@ from rulebook_ralph.loop.rules.integrity import inspection_of
 from rulebook_ralph.loop.rules.proof import is_better
 
 
-class EarlierTests:
+class EarlierTestsOfGates:
     """Where a red test gate got better and its tests were changed, it must have got better by the old ones too.
 
     They are run once more, in the clean checkout; without one this cannot be told.
@@ -20,8 +20,7 @@ class EarlierTests:
     name, priority = "earlier-tests", 53
 
     def should_run(self, evidence: Evidence) -> bool:
-        judged = evidence.integrity.enabled and not evidence.trust_agent
-        return judged and bool(evidence.steps and evidence.excused and evidence.changes)
+        return _is_judged(evidence) and bool(evidence.steps and evidence.excused and evidence.changes)
 
     def run(self, evidence: Evidence) -> Verdict:
         better = [result.step for result in evidence.run_gates().results if _got_better(evidence, result)]
@@ -47,8 +46,7 @@ class EarlierTestsOfCriteria:
     name, priority = "earlier-tests", 62
 
     def should_run(self, evidence: Evidence) -> bool:
-        judged = evidence.integrity.enabled and not evidence.trust_agent
-        return judged and bool(evidence.judging and evidence.changes)
+        return _is_judged(evidence) and bool(evidence.judging and evidence.changes)
 
     def run(self, evidence: Evidence) -> Verdict:
         if not any(result.method == "external" and result.passed for result in evidence.run_criteria().results):
@@ -60,7 +58,11 @@ class EarlierTestsOfCriteria:
         return _refused(told, red, earlier) if red else SKIP
 
 
-def _refused(how: str, red: Sequence[CheckResult], earlier: Earlier) -> Verdict:
+def _is_judged(evidence: Evidence) -> bool:
+    return evidence.integrity.enabled and not evidence.trust_agent
+
+
+def _refused(how: str, red: Sequence[CheckResult], earlier: EarlierTests) -> Verdict:
     reason = f"with the tests as they were before the work, {how}"
     output = feedback_excerpt(red[0].output) if red else ""
     return Verdict(

@@ -23,21 +23,13 @@ class Messages:
 
     def reply(self, answer: Say | Use, model: str) -> Reply:
         whole = _message(answer, model)
-        (block,) = whole["content"]
-        if isinstance(answer, Say):
-            empty = {**block, "text": ""}
-            deltas: list[Json] = [{"type": "text_delta", "text": piece} for piece in halves(answer.text)]
-        else:
-            empty = {**block, "input": {}}
-            deltas = [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
         begun = {**whole, "content": [], "stop_reason": None, "usage": {**whole["usage"], "output_tokens": 1}}
         events: list[Json] = [
             {"type": "message_start", "message": begun},
-            {"type": "content_block_start", "index": 0, "content_block": empty},
-            *({"type": "content_block_delta", "index": 0, "delta": delta} for delta in deltas),
+            *(event for index, block in enumerate(whole["content"]) for event in _streamed(index, block)),
         ]
         end: list[Json] = [
-            {"type": "content_block_stop", "index": 0},
+            events.pop(),
             {
                 "type": "message_delta",
                 "delta": {"stop_reason": whole["stop_reason"], "stop_sequence": None},
@@ -62,18 +54,34 @@ class Messages:
         return Error(body, limit)
 
 
+def _streamed(index: int, block: Json) -> Iterator[Json]:
+    """The events of one block of a message."""
+    if block["type"] == "text":
+        empty = {**block, "text": ""}
+        deltas: list[Json] = [{"type": "text_delta", "text": piece} for piece in halves(block["text"])]
+    else:
+        empty = {**block, "input": {}}
+        deltas = [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
+    yield {"type": "content_block_start", "index": index, "content_block": empty}
+    yield from ({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas)
+    yield {"type": "content_block_stop", "index": index}
+
+
 def _message(answer: Say | Use, model: str) -> Json:
-    block = (
-        {"type": "text", "text": answer.text}
+    blocks: list[Json] = (
+        [{"type": "text", "text": answer.text}]
         if isinstance(answer, Say)
-        else {"type": "tool_use", "id": f"toolu_{next(numbers):06}", "name": answer.tool, "input": answer.input}
+        else [
+            {"type": "tool_use", "id": f"toolu_{next(numbers):06}", "name": use.tool, "input": use.input}
+            for use in (answer, *answer.beside)
+        ]
     )
     return {
         "id": f"msg_{next(numbers):06}",
         "type": "message",
         "role": "assistant",
         "model": model,
-        "content": [block],
+        "content": blocks,
         "stop_reason": "end_turn" if isinstance(answer, Say) else "tool_use",
         "stop_sequence": None,
         "usage": {

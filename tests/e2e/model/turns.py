@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-_TASK = re.compile(r"^# Your task: (\S+)$", re.MULTILINE)
+_TASK = re.compile(r"^# Your task: (.+)$", re.MULTILINE)
 _ATTEMPT = re.compile(r"attempt (\d+) of \d+ at this task")
 
 
@@ -34,10 +34,13 @@ class Shell:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One tool by its own name; `input` is text for a tool that takes no object."""
+    """One tool by its own name; `input` is text for a tool that takes no object. Those `beside` it are used in the same
+    message (claude).
+    """
 
     tool: str
     input: dict[str, object] | str
+    beside: tuple["Use", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

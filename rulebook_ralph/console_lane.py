@@ -1,0 +1,125 @@
+"""How one iteration is shown live: its task, its place, and what the agent or the gates do. Pure; imports rich."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from rich.text import Text
+
+from rulebook_ralph import console_words as words
+from rulebook_ralph.console_scene import Gate, Lane
+from rulebook_ralph.core.amounts import duration
+from rulebook_ralph.core.events import AgentActivity, IterationOpened
+from rulebook_ralph.core.evidence import CheckResult
+from rulebook_ralph.core.printable import clipped, cut, display_width, fold, printable_block
+
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_FRAMES_A_SECOND = 4
+_ACTIVITY_ROWS = 4
+_ROWS_OF_A_WHOLE_BLOCK = 3
+_SILENCE_WORTH_SAYING = 30.0
+
+
+def heading(iteration: IterationOpened, place: str, width: int) -> list[Text]:
+    """The task, its title (on a line of its own where it is long), and `place`."""
+    task, title = clipped(iteration.task_id), clipped(iteration.title)
+    first = _task(task)
+    second = Text(f"  {place}", "dim")
+    if not title or title == task:
+        return [first, second]
+    if first.cell_len + 2 + display_width(title) <= width:
+        return [first.append("  ").append(title), second]
+    return [first, Text("  " + title), second]
+
+
+def doings(lane: Lane, agent: str, now: datetime, width: int) -> list[Text]:
+    """What goes on in `lane`, the newest last: a wait, else its gates, else what `agent` does."""
+    if lane.waiting is not None:
+        return [Text(f"  ◷ {words.waiting(lane.waiting)}", "yellow")]
+    return _gate_rows(lane.gates.values(), now) if lane.gates else _activity(lane, agent, now, width)
+
+
+def block(lane: Lane, iteration: IterationOpened, now: datetime, *, width: int, rows: int) -> list[Text]:
+    """A lane among others, in at most `rows` lines, at least one: the fewer, the more each tells."""
+    agent = clipped(iteration.agent) or "the agent"
+    first = _task(cut(clipped(iteration.task_id), max(width // 2, 1)))
+    place = f"  {words.attempt(iteration)} · {timer(now, lane.opened or now)} · {agent}"
+    last = _last_doings(lane, agent, now, width, max(rows - _ROWS_OF_A_WHOLE_BLOCK + 1, 1))
+    second = Text(place, "dim")
+    if rows == 1:
+        return [first.append_text(second).append_text(last[-1])]
+    title = clipped(iteration.title)
+    if title and title != clipped(iteration.task_id):
+        first.append("  ").append(title)
+    return [first, second, *last] if rows >= _ROWS_OF_A_WHOLE_BLOCK else [first, second.append_text(last[-1])]
+
+
+def timer(now: datetime, since: datetime) -> str:
+    seconds = max(int((now - since).total_seconds()), 0)
+    hours, minutes = seconds // 3600, seconds // 60 % 60
+    return f"{hours}:{minutes:02d}:{seconds % 60:02d}" if hours else f"{minutes}:{seconds % 60:02d}"
+
+
+def gate_mark(result: CheckResult) -> Text:
+    if result.skipped:
+        return Text("-", "dim")
+    return Text("✔", "green") if result.passed else Text("✘", "bold red" if result.required else "yellow")
+
+
+def _task(task: str) -> Text:
+    return Text.assemble(("▸ ", "bold cyan"), (task, "bold"))
+
+
+def _last_doings(lane: Lane, agent: str, now: datetime, width: int, room: int) -> list[Text]:
+    """The last `room` doings: gates that run come last, and share a row where they are more than that."""
+    running = lane.running_gates
+    if lane.waiting is not None or not running:
+        return doings(lane, agent, now, width)[-room:]
+    if len(running) > room:
+        names = ", ".join(clipped(gate.step) for gate in running)
+        return [_running_row(names, min(gate.started for gate in running), now)]
+    return _gate_rows(sorted(lane.gates.values(), key=lambda gate: gate.result is None), now)[-room:]
+
+
+def _activity(lane: Lane, agent: str, now: datetime, width: int) -> list[Text]:
+    if lane.iteration is None:
+        return []
+    rows = [row for event in lane.activity for row in _activity_rows(event, width)][-_ACTIVITY_ROWS:]
+    silence = (now - lane.last_sign).total_seconds() if lane.last_sign else 0.0
+    if silence >= _SILENCE_WORTH_SAYING:
+        rows = [*rows[1 - _ACTIVITY_ROWS :], Text(f"  … {agent}: no sign for {duration(silence)}", "yellow")]
+    elif not rows:
+        rows = [Text(f"  … {agent} is at work", "dim")]
+    return rows
+
+
+def _activity_rows(event: AgentActivity, width: int) -> list[Text]:
+    if event.kind == "retry":
+        return [Text("  ↻ " + words.activity(event), "yellow")]
+    if event.kind == "tool":
+        name, detail = clipped(event.text), clipped(event.detail)
+        return [Text.assemble(("  ● ", "cyan"), (name, "cyan"), ("  " + detail if detail else ""))]
+    lines = [line for line in printable_block(event.text).split("\n") if line.strip()]
+    folded = [part for line in lines[-_ACTIVITY_ROWS:] for part in fold(line, width - 4)]
+    return [Text("  │ " + part, "dim") for part in folded[-_ACTIVITY_ROWS:]]
+
+
+def _gate_rows(gates: Iterable[Gate], now: datetime) -> list[Text]:
+    return [_gate_row(gate, now) for gate in gates]
+
+
+def _gate_row(gate: Gate, now: datetime) -> Text:
+    step, result = clipped(gate.step), gate.result
+    if result is None:
+        return _running_row(step, gate.started, now).append("  " + clipped(gate.command), "dim")
+    row = Text.assemble("  ", gate_mark(result), f" {step}")
+    if result.skipped:
+        return row.append("  " + words.gate_failure(result), "dim")
+    row.append(f"  {duration(result.duration_ms / 1000)}", "dim")
+    if result.passed:
+        return row.append(words.flakiness(result), "yellow")
+    return row.append("  " + words.gate_failure(result), "red" if result.required else "yellow")
+
+
+def _running_row(names: str, since: datetime, now: datetime) -> Text:
+    spinner = _SPINNER[int(now.timestamp() * _FRAMES_A_SECOND) % len(_SPINNER)]
+    return Text.assemble("  ", (spinner, "cyan"), f" {names}  {timer(now, since)}")
