@@ -6,7 +6,7 @@ from rulebook_ralph.core.problem import JsonPath, dotted
 from rulebook_ralph.errors import RalphError
 
 if TYPE_CHECKING:
-    from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
+    from ruamel.yaml.nodes import Node
 
 _NULL = "tag:yaml.org,2002:null"
 _BLOCK_SCALARS = ("|", ">")
@@ -34,7 +34,7 @@ class Places:
             return (None, node.value[step]) if step < len(node.value) else None
         raise unusual(self._path)
 
-    def spans(self, holder: "MappingNode | SequenceNode | Node") -> list[tuple[int, int]]:
+    def spans(self, holder: "Node") -> list[tuple[int, int]]:
         """Start and end of each entry: from its key, or from the dash of an item, to the end of its value."""
         from ruamel.yaml.nodes import MappingNode, SequenceNode  # noqa: PLC0415 - loaded already
 

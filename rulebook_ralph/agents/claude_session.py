@@ -52,14 +52,18 @@ class SessionAgent:
         reader = ClaudeReader(_nobody, local_clock(assignment.environment))
         with assignment.output_file.open("wb") as output:
 
-            def take(block: bytes) -> None:
+            def keep(block: bytes) -> None:
                 output.write(block)
-                reader.feed(block)
                 kept.feed(block)
+
+            def take(block: bytes) -> None:
+                keep(block)
+                reader.feed(block)
 
             for path in transcripts(self.turn.transcript):
                 read_from(path, self.turn.read.get(path.name, 0), take)
-            take(b"\n" + self.turn.said.encode("utf-8", "replace"))
+                take(b"\n")  # a line that is torn ends with its file
+            keep(self.turn.said.encode("utf-8", "replace"))  # what it says is none of its events
         read = reader.close()
         return AgentResult(
             agent=self.name,

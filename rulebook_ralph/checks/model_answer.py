@@ -23,10 +23,6 @@ class UnusableAnswerError(Exception):
         return f"the answer cannot be used: {clipped(str(self))}"
 
 
-class ForeignAnswerError(UnusableAnswerError):
-    """An answer in the right form to another question than was asked: as if it had been handed to the model."""
-
-
 def asked_twice(asked: Callable[[_Refused | None], _Said], refused: type[_Refused]) -> _Said:
     """What a model says that is `asked`; where that raises `refused`, it is asked once more, and given why. Raises what
     the second answer is refused for.
@@ -52,9 +48,11 @@ def decoded(text: str, kind: type[_Answer]) -> _Answer:
 
 
 def require_nonce(given: str, nonce: str) -> None:
-    """Raises ForeignAnswerError where the answer does not bear the word that was given with the question."""
+    """Raises UnusableAnswerError where the answer does not bear the word that was given with the question: it is one to
+    another question, as if it had been handed to the model.
+    """
     if given != nonce:
-        raise ForeignAnswerError("`nonce` is not the word that the instructions give")
+        raise UnusableAnswerError("`nonce` is not the word that the instructions give")
 
 
 def _each_key_once(pairs: list[tuple[str, Any]]) -> None:

@@ -12,6 +12,8 @@ from rulebook_ralph.app import App
 from rulebook_ralph.commands.hook_session import (
     Stopped,
     Told,
+    agent_process,
+    end_unopened,
     private_here,
     project_of_session,
     take_stop,
@@ -21,11 +23,13 @@ from rulebook_ralph.commands.projects import end_orphans, open_root
 from rulebook_ralph.core import official_loop, selection
 from rulebook_ralph.core.enumeration import counted
 from rulebook_ralph.errors import ExitCode, RalphError
-from rulebook_ralph.loop import session_note
+from rulebook_ralph.loop import leftovers, session_note
 from rulebook_ralph.loop.options import RunOptions
 from rulebook_ralph.loop.preparation import iterations_allowed
 from rulebook_ralph.loop.project import Project, load_prd, project_root, refuse_second_state
-from rulebook_ralph.loop.session_note import Driver, Order, SessionNote
+from rulebook_ralph.loop.session_note import Driver, SessionNote
+from rulebook_ralph.loop.session_process import started_in
+from rulebook_ralph.session_place import private_folder
 from rulebook_ralph.state import disk, history, lock
 from rulebook_ralph.state.store import StateFolder
 
@@ -38,6 +42,9 @@ def begin(app: App, session_id: str, *, driver: Driver, tasks: int | None) -> st
     """Have the session's loop begin at its next stop; what is said of it. Raises RalphError."""
     if lineage.carries_mark(app.environment):
         raise RalphError("this runs inside an agent's process tree; a run goes on already")
+    private = private_here(app)
+    _refuse_other_project(app, private)
+    _refuse_second_beginning(private, session_id)
     root, repository = open_root(app)
     refuse_second_state(repository, StateFolder(root))
     project, _ = project_of_session(app)
@@ -58,7 +65,6 @@ def begin(app: App, session_id: str, *, driver: Driver, tasks: int | None) -> st
 
     me = worker_for(app, session_id, since=note.since)
     with lock.held_for_session(repository.lock_file, me, goes_on=is_begun) as died:
-        _refuse_second_beginning(project, session_id)
         if died is not None:
             end_orphans(died, told.report, within=(repository.root, repository.git_folder))
         prompt = set_up() if set_up is not None else ""
@@ -74,11 +80,23 @@ def begin(app: App, session_id: str, *, driver: Driver, tasks: int | None) -> st
     return "\n".join(line for line in lines if line) + "\n"
 
 
-def _refuse_second_beginning(project: Project, session_id: str) -> None:
-    note = session_note.read(project.repository.private)
+def _refuse_other_project(app: App, private: Path) -> None:
+    """Where the session's shell has gone to another project than its hooks, which go by where it was started."""
+    told = app.environment.get("CLAUDE_PROJECT_DIR")  # a slash command is not told it
+    folder = Path(told) if told else started_in(agent_process(app))
+    if folder is None:
+        return
+    theirs = private_folder(str(folder))
+    if theirs is None or Path(theirs).resolve() != private.resolve():
+        root = project_root(app.cwd, app.environment)
+        raise RalphError(f"Claude Code was started in {folder}, outside of this project; start it in {root} instead")
+
+
+def _refuse_second_beginning(private: Path, session_id: str) -> None:
+    note = session_note.read(private)
     if note is None or note.session_id != session_id or note.iteration is None:
         return
-    if any(record.iteration_number == note.iteration for record in history.unsettled(project.folder)):
+    if leftovers.is_kept(private, note.iteration):
         raise RalphError("the loop of this session goes on already; to end it: /ralph:cancel")
 
 
@@ -113,29 +131,32 @@ def cancel(app: App, session_id: str) -> str:
         raise RalphError("no loop goes on in this project")
     if note.session_id != session_id:
         raise RalphError(f"the loop here is another session's ({note.session_id}); cancel it there, or: ralph cancel")
-    order: Order = "cancel"
     told = Told()
     if note.iteration is not None:
-        take_stop(app, note, Stopped("", None, order, _HOURS), told)
+        take_stop(app, note, Stopped("", None, "cancel", _HOURS), told)
     else:
-        session_note.remove(private)
-        lock.release(private / "lock", session_id)
+        end_unopened(private, session_id)
     (project_root(app.cwd, app.environment) / official_loop.STATE_FILE).unlink(missing_ok=True)
     said = told.text() or "Ralph: cancelled before the first task"
     return f"{said}\nprogress.txt is kept; go on with: /ralph:implement\n"
 
 
-def _setup_of_official_loop(app: App, project: Project, most: int) -> Callable[[], str]:
-    """Starts the official plugin's loop when called, by its own script. Raises RalphError where it is not installed."""
+def script_of_official_loop(app: App, root: Path) -> Path:
+    """What starts the official plugin's loop in a folder. Raises RalphError where it is not installed there."""
     home = Path(app.environment.get("CLAUDE_CONFIG_DIR") or app.home / ".claude")
     installed = disk.content_of(home / "plugins" / "installed_plugins.json") or b""
-    places = (home, project.root / ".claude")
-    names = [home / "settings.json", *(places[1] / name for name in ("settings.json", "settings.local.json"))]
+    names = [home / "settings.json", *(root / ".claude" / name for name in ("settings.json", "settings.local.json"))]
     settings = tuple(disk.content_of(name) or b"" for name in names)
-    path = official_loop.install_path(installed, settings, project=str(project.root))
+    path = official_loop.install_path(installed, settings, project=str(root))
     script = Path(path or "") / official_loop.SETUP
     if path is None or not script.is_file():
         raise RalphError(official_loop.MISSING)
+    return script
+
+
+def _setup_of_official_loop(app: App, project: Project, most: int) -> Callable[[], str]:
+    """Starts the official plugin's loop when called, by its own script. Raises RalphError where it is not installed."""
+    script = script_of_official_loop(app, project.root)
     prompt = resources.template_text(LOOP_PROMPT)
 
     def set_up() -> str:

@@ -21,7 +21,7 @@ from rulebook_ralph.core.criteria import STAGES
 from rulebook_ralph.core.redaction import cleaned
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.loop import distrust, session_note
+from rulebook_ralph.loop import distrust, leftovers, session_note
 from rulebook_ralph.loop.preflight_secrets import require_no_secret
 from rulebook_ralph.loop.project import Project, project_root
 from rulebook_ralph.loop.session import SessionLoop, Step
@@ -29,7 +29,7 @@ from rulebook_ralph.loop.session_crew import SessionCrew
 from rulebook_ralph.loop.session_note import Order, SessionNote
 from rulebook_ralph.loop.session_process import agent_among, ancestors
 from rulebook_ralph.session_place import private_folder
-from rulebook_ralph.state import history, holder, lock
+from rulebook_ralph.state import disk, holder, lock
 from rulebook_ralph.state.holder import Holder
 from rulebook_ralph.state.store import StateFolder
 from rulebook_ralph.workspace import guard
@@ -53,7 +53,7 @@ class Told:
                 self.lines.append(text)
             case events.IterationSettled():
                 why = event.commit[:7] if event.commit else event.reason
-                self.lines.append(f"{event.task_id}: {event.outcome} ({why})" if why else event.task_id)
+                self.lines.append(f"{event.task_id}: {event.outcome}" + (f" ({why})" if why else ""))
             case events.RunEnded():
                 all_done = "ALL_TASKS_COMPLETE: " if event.stop_reason == "complete" else ""
                 self.lines.append(f"{all_done}{event.stop_reason}: {event.reason}")
@@ -106,7 +106,7 @@ def take_stop(app: App, note: SessionNote, stopped: Stopped, told: Told) -> Step
     goes on where an iteration is open.
     """
     restored = _put_back(app, note)
-    root, repository = open_root(app)
+    _, repository = open_root(app)
     private = repository.private
     goes_on = note.iteration is not None
 
@@ -117,35 +117,25 @@ def take_stop(app: App, note: SessionNote, stopped: Stopped, told: Told) -> Step
     with lock.held_for_session(repository.lock_file, me, goes_on=is_open) as died:
         if died is not None:
             end_orphans(died, told.report, within=(repository.root, repository.git_folder))
-        elif note.iteration is not None and not _is_open(StateFolder(root), note.iteration):
+        elif note.iteration is not None and not leftovers.is_kept(private, note.iteration):
             goes_on = False
             session_note.remove(private)
-            raise RalphError(f"iteration {note.iteration} was ended by another run; begin again: /ralph:implement")
+            told_why = f"iteration {note.iteration} was ended by another run, or what was kept of it is gone"
+            raise RalphError(f"{told_why}; begin again: /ralph:implement")
         bring_back_state(app, told.report, command=lock.SESSION)
-        project, at_once = project_of_session(app)
-        crew = SessionCrew(project.config, project.environment, _agent(note, stopped, app.clock.now()))
-        require_no_secret(project, crew)
-        with _in_time(stopped.seconds, told) as cancelled:
-            loop = SessionLoop(
-                project,
-                crew,
-                note,
-                at_once=at_once,
-                restored=restored,
-                report=lambda event: told.report(cleaned(event, loop.redactor.clean_cut)),
-                clock=app.clock,
-                cancelled=cancelled,
-            )
-            try:
-                step = _step(loop, note, stopped, died=died is not None)
-            finally:
-                loop.close()
+        step = _taken(app, note, stopped, told, restored=restored, died=died is not None)
         goes_on = step.ended is None
         if goes_on:
             session_note.write(private, replace(step.note, transcripts_read=sizes(stopped.transcript)))
         else:
             session_note.remove(private)
     return step
+
+
+def end_unopened(private: Path, session_id: str) -> None:
+    """End a loop that has no iteration open, though its lock could not be taken. Raises RalphError."""
+    session_note.remove(private)
+    lock.release(private / "lock", session_id)
 
 
 def private_here(app: App) -> Path:
@@ -159,13 +149,12 @@ def private_here(app: App) -> Path:
 def _put_back(app: App, note: SessionNote) -> guard.Restored:
     """Put back what the session changed in the git folder, before git is asked anything: it would go by it."""
     private = private_here(app)
-    living = lock.holder(private / "lock")
-    if note.iteration is None or living is None or living.session != note.session_id:
-        return guard.NOTHING
+    living, written = lock.holder(private / "lock"), disk.content_of(private / "lock")
+    if living.session != note.session_id if living is not None else written:
+        return guard.NOTHING  # others, or a death that is still to be mended
     root = project_root(app.cwd, app.environment)
     repository = unopened(root, private.parent, app.environment)
-    found = Project(root, StateFolder(root), repository, Config(), app.environment)
-    return distrust.put_back_git(found, note.iteration)
+    return distrust.put_back_git(Project(root, StateFolder(root), repository, Config(), app.environment))
 
 
 def _agent(note: SessionNote, stopped: Stopped, now: datetime) -> SessionAgent:
@@ -181,14 +170,28 @@ def _agent(note: SessionNote, stopped: Stopped, now: datetime) -> SessionAgent:
     return SessionAgent(AGENT, turn)
 
 
-def _is_open(folder: StateFolder, number: int) -> bool:
-    return any(record.iteration_number == number for record in history.unsettled(folder))
-
-
-def _step(loop: SessionLoop, note: SessionNote, stopped: Stopped, *, died: bool) -> Step:
-    if note.iteration is None or died:  # how far the dead one came, recovery finds out
-        return loop.begin(stopped.order, after_death=died or note.after_death)
-    return loop.judge(stopped.order, row=note.row, longest_row=stopped.longest_row)
+def _taken(app: App, note: SessionNote, stopped: Stopped, told: Told, *, restored: guard.Restored, died: bool) -> Step:
+    """The stop as the loop takes it. Raises RalphError."""
+    project, at_once = project_of_session(app)
+    crew = SessionCrew(project.config, project.environment, _agent(note, stopped, app.clock.now()))
+    require_no_secret(project, crew)
+    with _in_time(stopped.seconds, told) as cancelled:
+        loop = SessionLoop(
+            project,
+            crew,
+            note,
+            at_once=at_once,
+            restored=restored,
+            report=lambda event: told.report(cleaned(event, loop.redactor.clean_cut)),
+            clock=app.clock,
+            cancelled=cancelled,
+        )
+        try:
+            if note.iteration is None or died:  # how far the dead one came, recovery finds out
+                return loop.begin(stopped.order, after_death=died or note.after_death)
+            return loop.judge(stopped.order, row=note.row, longest_row=stopped.longest_row)
+        finally:
+            loop.close()
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import msgspec
 from rulebook_ralph import control, lineage
 from rulebook_ralph.app import App
 from rulebook_ralph.control import Answer, NoAnswerError
-from rulebook_ralph.core.orders import Look, Order, Pause, Situation
+from rulebook_ralph.core.orders import Cancel, Look, Order, Pause, Situation
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import session_note
 from rulebook_ralph.state import lock
@@ -30,7 +30,7 @@ class Obeyed:
     answer: Answer
 
 
-def order(app: App, private: Path, order: Order, *, listening: float | None = None) -> Obeyed | None:
+def order(app: App, private: Path, order: Pause | Cancel, *, listening: float | None = None) -> Obeyed | None:
     """Give the order; None where no run is going on. `listening` is how long a run that has only begun is waited for
     (5 s). Raises RalphError where the run refuses or cannot be reached.
     """
@@ -57,7 +57,7 @@ def order(app: App, private: Path, order: Order, *, listening: float | None = No
         time.sleep(_PAUSE)  # it has only just begun, or is about to end
 
 
-def _noted(private: Path, order: Order) -> str:
+def _noted(private: Path, order: Pause | Cancel) -> str:
     """Between two stops of a session none of Ralph's processes can be asked: the next one finds it."""
     match order:
         case Pause(undo=True):
@@ -66,7 +66,7 @@ def _noted(private: Path, order: Order) -> str:
         case Pause():
             session_note.give_order(private, "pause")
             return "the session ends its loop at its next stop, when the task at hand is judged"
-        case _:
+        case Cancel():
             session_note.give_order(private, "cancel")
             return "the session ends its loop at its next stop; its attempt is kept in a snapshot and not counted"
 

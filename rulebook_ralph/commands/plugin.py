@@ -3,7 +3,7 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import click
 import msgspec
@@ -28,7 +28,7 @@ _PLACE = (".claude", "skills", "ralph")
 
 _SCOPE = click.option(
     "--scope",
-    type=click.Choice(["project", "user"]),
+    type=click.Choice(get_args(Scope)),
     default="project",
     show_default=True,
     help="For this project (.claude/skills/ralph), or for all of yours (the same in your home).",
@@ -51,7 +51,7 @@ def command() -> None:
 @_SCOPE
 @click.option(
     "--driver",
-    type=click.Choice(["ralph", "ralph-loop"]),
+    type=click.Choice(get_args(Driver)),
     default="ralph",
     show_default=True,
     help="What keeps a session going: Ralph's own Stop hook, or the official plugin ralph-loop.",
@@ -61,6 +61,10 @@ def command() -> None:
 def install_command(app: App, /, *, scope: Scope, driver: Driver, force: bool) -> int:
     """Write the plugin, or bring it up to date. What was edited since stays, and is named."""
     folder = _folder(app, scope)
+    if driver == "ralph-loop":
+        from rulebook_ralph.commands.hook_begin import script_of_official_loop  # noqa: PLC0415 - most of Ralph
+
+        script_of_official_loop(app, _base(app, scope))
     change = _carried_out(folder, files_for(driver), force=force)
     with app.console() as console:
         if change.edited:
@@ -106,10 +110,13 @@ def files_for(driver: Driver) -> dict[str, bytes]:
     return own | {_MANIFEST: (json.dumps(manifest, indent=2) + "\n").encode()}
 
 
+def _base(app: App, scope: Scope) -> Path:
+    return app.home if scope == "user" else project_root(app.cwd, app.environment)
+
+
 def _folder(app: App, scope: Scope) -> Path:
     """Where the plugin goes. Raises RalphError where a link would lead somewhere else."""
-    base = app.home if scope == "user" else project_root(app.cwd, app.environment)
-    folder = base.joinpath(*_PLACE)
+    folder = _base(app, scope).joinpath(*_PLACE)
     for above in [folder, *folder.parents][: len(_PLACE)]:
         if above.is_symlink() or (above.exists() and not above.is_dir()):
             raise RalphError(f"{above} is a link or no folder; the plugin is written to a folder of its own only")

@@ -14,7 +14,7 @@ from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import Prd
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.loop import leftovers, preflight, recovery, restored
+from rulebook_ralph.loop import leftovers, preflight, restored, standing_work
 from rulebook_ralph.loop.landing import Kept
 from rulebook_ralph.loop.project import Project, refuse_second_state
 from rulebook_ralph.loop.restored import Restored
@@ -114,7 +114,7 @@ def _put_into_tree(app: App, project: Project, prd: Prd, number: int) -> str:
         preflight.require_nothing_unfinished(project)
         is_on_branch(repository, prd, otherwise=" (or give --branch NAME or --to FOLDER)")
         workspace = Workspace(repository)
-        recovery.end_leaving(project, workspace)
+        standing_work.end_leaving(project, workspace)
         kept = _standing(project, workspace, number)
         standing, wanted = (
             kept.tree if kept else repository.tree_of("HEAD"),
@@ -152,7 +152,7 @@ def _standing(project: Project, workspace: Workspace, number: int) -> Kept | Non
     if note is not None and restored.stands(workspace, note):
         return Kept(note.task_id, note.tree)
     try:
-        return recovery.work_of_last(project, workspace)
+        return standing_work.work_of_last(project, workspace)
     except RalphError:
         if note is None or note.number != number:
             raise
@@ -165,7 +165,7 @@ def _take_out(app: App, project: Project, prd: Prd, number: int) -> str:
         is_on_branch(repository, prd)
         workspace = Workspace(repository)
         note = restored.noted(project)
-        begun = recovery.end_leaving(project, workspace)
+        begun = standing_work.end_leaving(project, workspace)
         if begun is None or begun != _tree(project, prd, note, number):
             kept = _standing(project, workspace, number)
             whose = note.number if note and kept and note.tree == kept.tree else restored.newest_number(project)

@@ -111,6 +111,7 @@ def start(app: App, asked: Asked, *, command: str) -> int:
         retry_blocked=asked.retry_blocked,
         strict=asked.strict,
         trust_agent=asked.trust_agent,
+        again=_again(asked),
     )
     with app.console(quiet=asked.quiet, json=asked.json) as console:
         if asked.dry_run:
@@ -191,6 +192,11 @@ def run_once(
 
 def _within(config: Config, spent: policy.RunTally) -> Config:
     return replaced(config, limits=renewal.limits_left(config.limits, spent))
+
+
+def _again(asked: Asked) -> str:
+    parallel = f" --parallel {asked.parallel}" if asked.parallel else ""
+    return f"ralph resume{parallel}{' --isolated' if asked.isolated else ''}"
 
 
 def overrides(asked: Asked) -> dict[str, object]:

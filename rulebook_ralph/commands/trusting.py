@@ -10,12 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from rulebook_ralph import config
 from rulebook_ralph.app import App
 from rulebook_ralph.commands.held_versions import digests_held, hold_state, tips_of
 from rulebook_ralph.core.configured_commands import ConfiguredCommand, commands_of_config, commands_of_tasks
 from rulebook_ralph.core.enumeration import counted
-from rulebook_ralph.core.model import Task
+from rulebook_ralph.core.model import PRD_VERSION, Json, Task
 from rulebook_ralph.core.problem import escaped
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.errors import RalphError
@@ -164,10 +166,32 @@ def begin(app: App, project: Project, *, imported: Iterable[Task], made: bool) -
     return tuple(each for digest, each in brought.items() if digest in waiting)
 
 
+class _WithCriteria(msgspec.Struct, gc=False):
+    id: str
+    completion: dict[str, Json] = {}
+
+
+class _Criteria(msgspec.Struct, gc=False):
+    """Of a task list what can hold commands: a run reads the whole of it later, and it may have thousands of tasks."""
+
+    version: int = PRD_VERSION
+    tasks: tuple[_WithCriteria, ...] = ()
+
+
 def _tasks(folder: StateFolder) -> tuple[Task, ...]:
+    """The tasks that may have commands, with no more than these; all of a list that cannot be read so. Raises
+    RalphError where it cannot be read at all.
+    """
     if not folder.prd.exists() and not folder.prd.is_symlink():
         return ()
-    return codec.decode_prd_quick(store.read_prd_bytes(folder), name=str(folder.prd)).tasks
+    data = store.read_prd_bytes(folder)
+    try:
+        found = msgspec.json.decode(data, type=_Criteria)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        found = None
+    if found is None or found.version > PRD_VERSION:
+        return codec.decode_prd_quick(data, name=str(folder.prd)).tasks
+    return tuple(Task(id=each.id, title="", completion=each.completion) for each in found.tasks if each.completion)
 
 
 def _of_settings(settings: Config, origins: Mapping[str, str]) -> Iterable[ConfiguredCommand]:

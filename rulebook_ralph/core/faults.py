@@ -3,7 +3,8 @@
 None of these failures counts as an attempt at the task; each is bounded by how often it came in a row.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -42,31 +43,53 @@ _FAR = datetime(9000, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Troubles:
-    """How often agents failed since one last came to its end: at usage limits, at what is backed off from, and
-    `at_task` at the task `task_id` for what is neither. `given_up` are the tasks that were given up for it.
+    """How often agents failed since one last came to its end: at usage limits, at what is backed off from, and for what
+    is neither at each task by itself, since several may fail in turns; `task_id` was the last one. `given_up` are the
+    tasks that were given up for it.
     """
 
     limits: int = 0
     back_offs: int = 0
     task_id: str = ""
-    at_task: int = 0
+    at_tasks: Mapping[str, int] = field(default_factory=dict)
     given_up: int = 0
+
+    @property
+    def at_task(self) -> int:
+        """How often in a row at the last task."""
+        return self.at_tasks.get(self.task_id, 0)
 
     def and_one(self, kind: ErrorKind, task_id: str) -> "Troubles":
         """With one more failure. No kind begins anew because another came between, else two in turns never end."""
+        at_tasks = self.at_tasks
+        if kind in _OF_THE_TASK:
+            at_tasks = {**at_tasks, task_id: at_tasks.get(task_id, 0) + 1}
         return Troubles(
             limits=self.limits + (kind == "usage-limit"),
             back_offs=self.back_offs + (kind in _BACKS_OFF),
             task_id=task_id,
-            at_task=(self.at_task if task_id == self.task_id else 0) + (kind in _OF_THE_TASK),
+            at_tasks=at_tasks,
             given_up=self.given_up,
         )
+
+    def and_one_beside(self, kind: ErrorKind, task_id: str) -> "Troubles":
+        """The same for one that began before another's failure was waited for: what the service refuses to several at
+        once, it refuses once.
+        """
+        return replace(self.and_one(kind, task_id), limits=self.limits, back_offs=self.back_offs)
+
+    def ended_at(self, task_id: str) -> "Troubles":
+        """After an agent came to its end at a task: only what others failed at is still so."""
+        return Troubles(at_tasks=self._without(task_id))
 
     def after(self, remedy: Remedy) -> "Troubles":
         """What is left of them for the next agent or task."""
         if remedy == "give-up-task":
-            return Troubles(limits=self.limits, back_offs=self.back_offs, given_up=self.given_up + 1)
+            return replace(self, task_id="", at_tasks=self._without(self.task_id), given_up=self.given_up + 1)
         return Troubles(limits=self.limits) if remedy == "fallback" else self
+
+    def _without(self, task_id: str) -> Mapping[str, int]:
+        return {task: times for task, times in self.at_tasks.items() if task != task_id}
 
 
 @dataclass(frozen=True, slots=True)

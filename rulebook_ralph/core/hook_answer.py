@@ -1,5 +1,6 @@
 """What Claude Code tells a Stop hook, and what the hook answers. Values and pure functions."""
 
+import json
 from typing import Literal
 
 import msgspec
@@ -18,10 +19,6 @@ class StopInput(msgspec.Struct, frozen=True):
 
     session_id: str = ""
     transcript_path: str = ""
-    cwd: str = ""
-    hook_event_name: str = ""
-    reason: str = ""
-    stop_hook_active: bool = False
     last_assistant_message: str = ""
     background_tasks: tuple[msgspec.Raw, ...] = ()
 
@@ -33,9 +30,9 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     reason: str = ""
     system_message: str = ""
 
-    def encoded(self) -> bytes:
+    def encoded(self) -> str:
         """As a hook prints it: nothing at all where there is nothing to say."""
-        return b"" if self == Answer() else msgspec.json.encode(self)
+        return "" if self == Answer() else msgspec.json.encode(self).decode()
 
 
 def read(data: bytes) -> StopInput:
@@ -43,8 +40,12 @@ def read(data: bytes) -> StopInput:
     if len(data) > MOST_BYTES:
         raise RalphError(f"the hook's input is longer than {MOST_BYTES // 1024 // 1024} MB")
     try:
-        return msgspec.json.decode(data, type=StopInput)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        try:
+            return msgspec.json.decode(data, type=StopInput)
+        except msgspec.DecodeError:  # maybe half of a character, which Node writes and few others read
+            text = json.dumps(json.loads(data), ensure_ascii=False)
+            return msgspec.json.decode(text.encode("utf-8", "replace"), type=StopInput)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise RalphError(f"this is no input of a Claude Code hook: {str(error)[:200]}") from None
 
 

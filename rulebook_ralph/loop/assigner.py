@@ -118,16 +118,20 @@ class Assigner:
         return requirements.stages_of(self.project.config, task)[-1] == stage
 
     def are_alike(self, one: Task, other: Task) -> bool:
-        """Whether two tasks can be judged as one: by the same rules, with the same promise, in one stage. Of several
-        stages each would have to be handed out to all of them alone, with what it found kept apart.
+        """Whether two tasks can be judged as one: by the same rules, with the same promise, in one stage, and each by
+        criteria of its own, for gates do not tell whose work is missing. Of several stages each would have to be handed
+        out to all of them alone, with what it found kept apart.
         """
-        return self._terms(one) == self._terms(other) and len(requirements.stages_of(self.project.config, one)) == 1
+        terms = self._terms(one)
+        return terms is not None and terms == self._terms(other)
 
-    def _terms(self, task: Task) -> tuple[object, ...]:
+    def _terms(self, task: Task) -> tuple[object, ...] | None:
         config = self.project.config
-        stage = requirements.stages_of(config, task)[0]
-        promise = requirements.criteria_for(config, task, stage).promise
-        return task.overrides, stage, promise, self.max_attempts(task, stage)
+        stage, *later = requirements.stages_of(config, task)
+        criteria = requirements.criteria_for(config, task, stage)
+        if later or criteria.method == "string_match":
+            return None
+        return task.overrides, stage, criteria.promise, self.max_attempts(task, stage)
 
     def _further(self, task: Task, stage: Stage, others: Sequence[Task]) -> tuple[Further, ...]:
         """Of the last stage: the criteria of those before it that are more than a promise; and those of the other

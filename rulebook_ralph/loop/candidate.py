@@ -9,7 +9,7 @@ from rulebook_ralph.core.events import Notice
 from rulebook_ralph.core.printable import printable
 from rulebook_ralph.loop.checkout import UnusableError
 from rulebook_ralph.loop.evidence import Gates, is_held
-from rulebook_ralph.loop.ticking import Ticked, tick
+from rulebook_ralph.loop.ticking import Ticked, tick, untick
 from rulebook_ralph.sources.source import COMMIT_MESSAGE
 from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace.git import GitError
@@ -47,13 +47,13 @@ class Candidate:
 
     @property
     def standing(self) -> str:
-        """The tree that stands in the work tree: the one that is judged, with each task's box ticked once it is made a
-        commit (loop/ticking.py).
+        """The tree that stands in the work tree: the one that is judged, with its tasks' boxes ticked, and no other
+        open task's, once it is made a commit (loop/ticking.py).
         """
         return self._ticked[-1].tree if self._ticked else self.tree
 
     def untick(self) -> None:
-        """Take the ticks back, the last one first, where no task is completed after all."""
+        """Put the boxes back as they were, the last one first, where no task is completed after all."""
         while self._ticked:
             self._ticked.pop().take_back()
 
@@ -68,9 +68,11 @@ class Candidate:
         message = commit_message(self._assignment, self.words())
         if (refused := self._pass_hooks(message)) is not None:
             return refused
-        changes = self._tools.workspace.changes(self._assignment.opening.tree, self.tree)
+        self._untick_others()
+        changes = self._tools.workspace.changes(self._assignment.opening.tree, self.standing)
         if self._assignment.implements and not changes:
-            return "the gates or hooks took the change away again: nothing differs from the base commit"
+            why = "other tasks' boxes were all of it" if self._ticked else "the gates or hooks took it away again"
+            return f"no change is left, for {why}: nothing differs from the base commit"
         for task in self._assignment.tasks:
             ticked = tick(self._tools.workspace, self.standing, task, self._tell)
             self._ticked += [ticked] if ticked else []
@@ -88,6 +90,11 @@ class Candidate:
             self.untick()
             raise
         return None
+
+    def _untick_others(self) -> None:
+        own = {task.id for task in self._assignment.tasks}
+        others = (task for task in self._tools.to_be_done() if task.id not in own)
+        self._ticked += untick(self._tools.workspace, self._assignment.opening.tree, self.tree, others, self._tell)
 
     def _tell(self, text: str) -> None:
         self._tools.report(Notice("info", text))

@@ -91,14 +91,14 @@ class Desk:
         except UnusableError as error:
             self._say_left_out(task, "is nothing to go on from", f"{error.result.step}: {error.result.reason}")
             return None
-        return Kept(task.id, merged.tree)
+        return Kept(task.id, merged.tree, tip)
 
     def _say_left_out(self, task: Task, why: str, told: str) -> None:
         what = f"the unfinished work at {task.id} {why}, its snapshots keep it: {told}"
         self._report(events.Notice("info", what))
 
     def open(self, kept: Kept | None) -> Opening:
-        repository, tip = self._common.project.repository, self._settler.tip()
+        repository, tip = self._common.project.repository, kept.base if kept else self._settler.tip()
         base = repository.tree_of(tip)
         tree = kept.tree if kept else base
         lent = self._checkout.lend(tree, tip)

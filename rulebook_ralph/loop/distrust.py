@@ -3,8 +3,9 @@ back, before anything is believed.
 
 An agent can kill Ralph and then write what it likes: a record that says `settled` or `judged`, a task list that says
 `completed`. So the word of the file is not taken, but that of `opening-N` in the git folder, which Ralph wrote before
-the agent started and again before it wrote the record as judged. The agent could forge that file as well, it runs as
-the same user: this raises the bar, no more. What lands is still what somebody can read in git.
+the agent started, and of `opening-N.record` beside it, written before the record was written as judged. The agent could
+forge these as well, it runs as the same user: this raises the bar, no more. What lands is still what somebody can read
+in git.
 """
 
 import shutil
@@ -55,12 +56,12 @@ def goes_back_to(project: Project, branch: str) -> bool:
     )
 
 
-def put_back_git(project: Project, number: int) -> guard.Restored:
+def put_back_git(project: Project) -> guard.Restored:
     """Before git is asked anything, as its configuration could have it run something: git's own files are as they were
     when the agent of an iteration began that is not judged yet.
     """
-    left = leftovers.load(project, number)
-    return left.guarded.restore() if left is not None and _is_at_work(left) else guard.NOTHING
+    at_work = [left for left in leftovers.of_dead_runs(project) if not left.place and _is_at_work(left)]
+    return at_work[-1].guarded.restore() if at_work else guard.NOTHING
 
 
 def _is_at_work(left: Leftovers) -> bool:

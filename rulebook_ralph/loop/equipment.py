@@ -6,6 +6,7 @@ from pathlib import Path
 from threading import Event
 
 from rulebook_ralph.agents.models import FoundModel
+from rulebook_ralph.clock import Clock
 from rulebook_ralph.core import events
 from rulebook_ralph.core.model import Prd
 from rulebook_ralph.core.redaction import Redactor
@@ -20,6 +21,7 @@ from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.gate_runner import GateRunner
 from rulebook_ralph.loop.gatekeeper import Gatekeeper
 from rulebook_ralph.loop.options import RunOptions
+from rulebook_ralph.loop.orders import Orders
 from rulebook_ralph.loop.pipeline import CompletionHook
 from rulebook_ralph.loop.preflight_secrets import require_no_secret
 from rulebook_ralph.loop.project import Project
@@ -68,6 +70,23 @@ class Outfitter:
     cancelled: Event
     report: Callable[[events.Event], None]
     reviews: Memory = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        project: Project,
+        workspace: Workspace,
+        options: RunOptions,
+        orders: Orders,
+        *,
+        cancelled: Event,
+        clock: Clock,
+    ) -> "Outfitter":
+        """For a run over that project."""
+        repository = project.repository
+        templates = TemplateFiles(project.folder.templates, orders.notice, clock=clock)
+        hooks_folder, codebase = repository.hooks_folder(), Codebase(repository)
+        return cls(workspace, hooks_folder, options, codebase, templates, cancelled, orders.report)
 
     def equip(self, project: Project, crew: Crew) -> Equipment:
         """For work in the user's tree. Raises RalphError for what cannot be made."""

@@ -195,7 +195,7 @@ class Examination:
 
     def words(self) -> str:
         """What the commit says of the work: what the task keeps, less what git denies."""
-        if self._keeps_words:
+        if self.keeps_words:
             return self._assignment.task.summary
         found = self._summarised()
         return "" if found is None else found.summary
@@ -210,7 +210,7 @@ class Examination:
         return self._summary[1]
 
     @property
-    def _keeps_words(self) -> bool:
+    def keeps_words(self) -> bool:
         """Whether those of an earlier stage are what the task keeps."""
         return self._assignment.stage != "coder" and bool(self._assignment.task.summary)
 
@@ -219,7 +219,7 @@ class Examination:
         if self._reworded is None:
             summarizer, task, said = self._tools.summarizer, self._assignment.whole, self._result.final_text
             self._reworded = (
-                self._parsed if self._keeps_words else summarizer.reworded(self._parsed, task, said, self.diff())
+                self._parsed if self.keeps_words else summarizer.reworded(self._parsed, task, said, self.diff())
             )
         return self._reworded
 

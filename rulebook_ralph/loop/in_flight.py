@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rulebook_ralph.core.settings import MOST_WORKERS
 from rulebook_ralph.loop.iteration import Outcome
-from rulebook_ralph.loop.turns import Beside, Opened
+from rulebook_ralph.loop.opened import Beside, Opened
 
 _AHEAD = 2
 """So many times as many iterations as workers may be open: those that have ended wait for older ones to be settled."""

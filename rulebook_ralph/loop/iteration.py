@@ -3,7 +3,7 @@
 The manager opens it (an `Assignment` of values) and settles what it gave (an `Outcome`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -99,7 +99,9 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What one pass works with: the agent, its workspace, and the ways out of it."""
+    """What one pass works with: the agent, its workspace, and the ways out of it. `to_be_done` are the PRD's tasks that
+    are not completed by now.
+    """
 
     agent: Agent
     priced: Callable[[AgentResult], AgentResult]
@@ -116,6 +118,7 @@ class Tools:
     summarizer: Summarizer
     run_commit_hooks: Callable[[str], str | None] | None
     guarded: guard.Guard
+    to_be_done: Callable[[], Iterable[Task]]
     own_commits: Callable[[], tuple[str, ...]]
     restore_state: Callable[[], tuple[str, ...]]
     keep_aside: Callable[[Mapping[str, bytes | None]], Path]

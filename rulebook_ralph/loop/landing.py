@@ -1,5 +1,6 @@
 """What a run puts on the branch and under `refs/ralph`: code commits, state commits, the saved state."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,14 +24,19 @@ from rulebook_ralph.workspace.user_tree import bring_along, bring_state_along
 
 Notice = Callable[[str, str], None]
 RECENT_COMMITS = 20
+_LONGEST_WAIT, _PAUSE = 120.0, 0.1
+"""For a person's git, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Unfinished work of a task that stands where it is worked on: the tree with it."""
+    """Unfinished work of a task that stands where it is worked on: the tree with it. In a checkout it is a change of
+    the commit `base`, whatever the branch is by then.
+    """
 
     task_id: str
     tree: str
+    base: str = ""
 
 
 class Landing:
@@ -61,11 +67,10 @@ class Landing:
     def has_saved_state(self) -> bool:
         return self._saved is not None
 
-    def recent_commits(self) -> tuple[str, ...]:
-        """The last commits, one line each."""
-        head = self.project.repository.head()
-        if self._commits[0] != head:
-            self._commits = (head, self.project.repository.recent_commits(RECENT_COMMITS))
+    def recent_commits(self, base: str) -> tuple[str, ...]:
+        """The last commits up to the one that is worked on, one line each."""
+        if self._commits[0] != base:
+            self._commits = (base, self.project.repository.recent_commits(RECENT_COMMITS, until=base))
         return self._commits[1]
 
     def land(self, judged: Iteration, task: Task, branch: str, settlement: policy.Settlement) -> policy.Settlement:
@@ -78,7 +83,7 @@ class Landing:
         try:
             commits.move_branch(repository, branch, commit, judged.base_commit, reason=f"ralph: complete {task.id}")
         except GitError:
-            if repository.contains(commit):
+            if repository.contains(commit, within=f"refs/heads/{branch}"):
                 if judged.isolated:  # a dead run may not have come to this
                     self._bring_along(judged, branch)
                 return settlement
@@ -90,8 +95,18 @@ class Landing:
         else:
             self._index.publish(self._workspace.index)
         self._workspace.remember_commit(commit, judged.tree or "")
-        self._remember(commit, subject(task))
+        self._remember(commit, subject(task), on=judged.base_commit)
         return settlement
+
+    def wait_for_index(self) -> None:
+        """Before the branch moves: a commit that a person is writing ends on it as it is."""
+        lock = self.project.repository.git_folder / "index.lock"
+        if not lock.exists():
+            return
+        self._notice("info", f"a git of yours is at work ({lock}): waiting for its end, {_LONGEST_WAIT:.0f} s at most")
+        until = self._clock.monotonic() + _LONGEST_WAIT
+        while lock.exists() and self._clock.monotonic() < until:
+            time.sleep(_PAUSE)
 
     def _bring_along(self, judged: Iteration, branch: str) -> None:
         """The user's tree, where the branch is checked out, follows what landed on it from elsewhere."""
@@ -107,9 +122,8 @@ class Landing:
         """What the attempt left in the tree outlives a power cut from here on, as its record does."""
         if judged.tree is None or judged.isolated:
             return
-        before = (
-            [self.kept.tree, opening.tree] if self.kept else [opening.tree]
-        )  # what goes back to the base was written
+        # what goes back to the base was written, too
+        before = [self.kept.tree, opening.tree] if self.kept else [opening.tree]
         changes = [change for tree in before for change in self._workspace.changes(tree, judged.tree)]
         sync_paths(self.project.root, dict.fromkeys(change.path for change in changes))
 
@@ -127,7 +141,7 @@ class Landing:
 
     def put_away_work_of_others(self, task_id: str) -> None:
         """Before another task is worked on, unfinished work leaves the tree; it stays in its snapshot. A run that dies
-        within is mended by `recovery.end_leaving`.
+        within is mended by `standing_work.end_leaving`.
         """
         if self.kept is None or self.kept.task_id == task_id:
             return
@@ -144,10 +158,12 @@ class Landing:
             return
         if any(self.held_back.values()) or self.config_tells_secret:
             return
-        if self.project.config.is_isolated and repository.branch() != branch:
-            return  # a person works on another one; the saved state has it
+        how = self._index.commit_state
+        if self.project.config.is_isolated:
+            self.wait_for_index()
+            how = self._index.commit_state_alone
         head = repository.head()
-        made = self._index.commit_state(head, f"{message}\n", sign=self._ready.sign)
+        made = how(head, f"{message}\n", sign=self._ready.sign)
         if made is None:
             self._bring_state_along(branch)
             return
@@ -163,7 +179,7 @@ class Landing:
             self._bring_state_along(branch)
         else:
             self._index.publish(made.index)
-        self._remember(made.commit, message)
+        self._remember(made.commit, message, on=head)
         if self.kept is None:
             self._workspace.take_index(made.index, made.commit)
 
@@ -202,9 +218,10 @@ class Landing:
         else:
             self._index.reset()
 
-    def _remember(self, commit: str, message: str) -> None:
-        """A commit of Ralph's own on top of those that are known."""
-        self._commits = (commit, (f"{commit[:7]} {message}", *self._commits[1])[:RECENT_COMMITS])
+    def _remember(self, commit: str, message: str, *, on: str) -> None:
+        """A commit of Ralph's own, if it is on top of those that are known."""
+        if self._commits[0] == on:
+            self._commits = (commit, (f"{commit[:7]} {message}", *self._commits[1])[:RECENT_COMMITS])
 
 
 def _content(path: Path) -> bytes | None:

@@ -19,6 +19,8 @@ from rulebook_ralph.workspace.raw_files import UNFINISHED
 from rulebook_ralph.workspace.snapshot import Opening
 
 _PREFIX = "opening-"
+_RECORD = ".record"
+"""Ends the name of the file beside an opening that holds the record as it was renewed since."""
 
 
 class _Saved(msgspec.Struct, frozen=True):
@@ -60,6 +62,11 @@ class Leftovers:
 def output_file(project: Project, number: int) -> Path:
     """Where an iteration's raw output is streamed to while its agent runs."""
     return project.repository.private / f"output-{number}.log"
+
+
+def is_kept(private: Path, number: int) -> bool:
+    """Whether an iteration is still to be settled, as the git folder says it, whatever stands in its record."""
+    return (private / f"{_PREFIX}{number}").is_file()
 
 
 def last_sign_of_life(project: Project, number: int) -> float:
@@ -115,6 +122,8 @@ def save(
     )
     path = _file(project, number)
     disk.make_folder(path.parent)
+    with suppress(OSError):  # nobody's, or planted by an agent
+        _record_of(path).unlink(missing_ok=True)
     disk.replace_file(path, msgspec.msgpack.encode(saved))
 
 
@@ -128,11 +137,19 @@ def renew(project: Project, number: int, state: Mapping[str, bytes]) -> None:
     disk.replace_file(path, msgspec.msgpack.encode(msgspec.structs.replace(saved, state={**saved.state, **state})))
 
 
+def renew_record(project: Project, number: int, record: bytes) -> None:
+    """Another record than `save` kept: beside the rest, which has the task list and may be large. Raises RalphError."""
+    disk.replace_file(_record_of(_file(project, number)), record)
+
+
 def load(project: Project, number: int) -> Leftovers | None:
     """What a dead run kept, or None where it is gone or torn."""
+    path = _file(project, number)
     try:
-        saved = msgspec.msgpack.decode(_file(project, number).read_bytes(), type=_Saved)
+        saved = msgspec.msgpack.decode(path.read_bytes(), type=_Saved)
         guarded = guard.decoded(saved.guarded, project.repository)
+        record = _record_of(path)
+        renewed = {record_name(number): record.read_bytes()} if record.exists() else {}
     except (OSError, msgspec.MsgspecError):
         return None
     opening = Opening(
@@ -143,7 +160,7 @@ def load(project: Project, number: int) -> Leftovers | None:
     )
     guarded = replace(guarded, of_git=not saved.place)
     may_be_torn = bool(saved.place) and saved.boot != here().boot
-    return Leftovers(number, opening, guarded, saved.state, tuple(saved.covered), saved.place, may_be_torn)
+    return Leftovers(number, opening, guarded, saved.state | renewed, tuple(saved.covered), saved.place, may_be_torn)
 
 
 def of_dead_runs(project: Project) -> list[Leftovers]:
@@ -158,9 +175,9 @@ def of_dead_runs(project: Project) -> list[Leftovers]:
 
 def remove(project: Project, number: int) -> None:
     """The iteration is settled: all of it stands in its snapshot and its record. What cannot go now goes later."""
-    for path in (output_file(project, number), _file(project, number)):
-        with suppress(OSError):
-            path.unlink()
+    with suppress(OSError):
+        output_file(project, number).unlink(missing_ok=True)
+    _remove(_file(project, number))
 
 
 def begin_leaving(project: Project, tree: str) -> None:
@@ -203,7 +220,9 @@ def remove_locks(project: Project, branch: str, *, after_death: bool) -> None:
 def clear(project: Project) -> None:
     """Every iteration is settled: nothing that a dead run kept is needed any more."""
     disk.remove_temporaries(project.repository.private)
-    for pattern in (f"{_PREFIX}*", "output-*.log", "marks-*"):
+    for path in project.repository.private.glob(f"{_PREFIX}*"):
+        _remove(path.with_name(path.name.removesuffix(_RECORD)))
+    for pattern in ("output-*.log", "marks-*"):
         for path in project.repository.private.glob(pattern):
             with suppress(OSError):
                 path.unlink()
@@ -269,3 +288,14 @@ def _leaving(project: Project) -> Path:
 
 def _file(project: Project, number: int) -> Path:
     return project.repository.private / f"{_PREFIX}{number}"
+
+
+def _record_of(opening: Path) -> Path:
+    return opening.with_name(f"{opening.name}{_RECORD}")
+
+
+def _remove(opening: Path) -> None:
+    """The record goes last, and only after the opening: one without it would say that its agent still works."""
+    with suppress(OSError):
+        opening.unlink(missing_ok=True)
+        _record_of(opening).unlink(missing_ok=True)

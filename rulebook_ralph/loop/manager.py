@@ -5,25 +5,22 @@ settles what came back (turns.py), in the order of DESIGN.md (The order of writi
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from threading import Event
 
 from rulebook_ralph.checks.shell import Cancelled
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.core import events, policy, selection
-from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.model import Prd, Task
 from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.loop import summary
+from rulebook_ralph.loop.base_gates import gates_on_base
 from rulebook_ralph.loop.checkout import UnusableError
-from rulebook_ralph.loop.codebase import Codebase
 from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.desk import Desks
 from rulebook_ralph.loop.equipment import Outfitter
-from rulebook_ralph.loop.gatekeeper import Base
 from rulebook_ralph.loop.in_flight import InFlight
 from rulebook_ralph.loop.inbox import Inbox
 from rulebook_ralph.loop.iteration import attempt
@@ -35,7 +32,6 @@ from rulebook_ralph.loop.preflight_secrets import SecretToldError
 from rulebook_ralph.loop.preparation import iterations_allowed, prepare
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.loop.settings_files import SettingsFiles
-from rulebook_ralph.loop.template_files import TemplateFiles
 from rulebook_ralph.loop.turns import Turns
 from rulebook_ralph.loop.worker import InPlace
 from rulebook_ralph.state import disk
@@ -58,24 +54,18 @@ class Manager:
     ) -> None:
         self._options = options
         self._orders = Orders(cancelled, report=report, clock=clock)
-        self._report = report = self._orders.report
+        self._report, self._notice = self._orders.report, self._orders.notice
         self._clock = clock
         self._cancelled = cancelled
         self._workspace = Workspace(project.repository)
         self._settings = SettingsFiles(project.settings_files, project.reread or (lambda: project.config), clock=clock)
-        self._outfitter = Outfitter(
-            self._workspace,
-            project.repository.hooks_folder(),
-            options,
-            Codebase(project.repository),
-            TemplateFiles(project.folder.templates, self._notice, clock=clock),
-            cancelled,
-            report,
+        self._outfitter = Outfitter.of(
+            project, self._workspace, options, self._orders, cancelled=cancelled, clock=clock
         )
         self._gear = self._outfitter.equip(project, crew)
         self._is_isolated = project.config.is_isolated
         self._in_flight = InFlight(isolated=self._is_isolated)
-        self._patience = Patience(project.config, crew, clock=clock, cancelled=self._orders.either, report=report)
+        self._patience = Patience(project.config, crew, clock=clock, cancelled=self._orders.either, report=self._report)
         self._base_is_old = True
         self._close_places = self._gear.gatekeeper.close
 
@@ -129,7 +119,7 @@ class Manager:
                 ending = ending or stop
             elif isinstance(following, policy.Stop):
                 with self._settler.writing:
-                    return self._finish(following)
+                    return self._turns.finish(following, again=self._options.again)
             else:
                 ending = self._get_ready()
 
@@ -164,10 +154,7 @@ class Manager:
         self._say_plan()
 
     def _make_places(self) -> InPlace | Desks:
-        project, environment = self._gear.project, self._gear.project.environment
-        own = [file for file in project.settings_files if not file.is_relative_to(project.folder.path)]
-        own += [project.trust_file, project.review_memory]
-        outside = Outside(self._workspace, environment, own)
+        outside = Outside.of(self._gear.project, self._workspace)
         if self._is_isolated:
             return Desks(self._gear, self._outfitter, self._settler, outside.settings)
         return InPlace(self._gear, self._workspace, outside, self._settler, self._report)
@@ -201,6 +188,8 @@ class Manager:
             return None
         if (stop := self._orders.stop()) is not None:
             return stop
+        if self._is_isolated:
+            self._settler.require_branch()
         self._settler.file.take_edits()
         self._take_settings()
         self._allow_for_edits()
@@ -210,12 +199,8 @@ class Manager:
             return summary.why_nothing_is_left(prd, only=self._options.only, stuck=stuck)
         if (stop := self._orders.pause()) is not None:
             return stop
-        tally, beside = self._turns.tally, self._in_flight.beside
-        tally = replace(tally, iterations=tally.iterations + beside.opened, cost_usd=tally.cost_usd + beside.cost_usd)
-        limits, most = self._gear.config.limits, self._turns.max_iterations
-        if (stop := policy.limit_reached(limits, tally, max_iterations=most)) is not None:
-            return stop
-        return self._expect(task) or task
+        stop = self._turns.limit_reached(self._gear.config.limits, beside=self._in_flight.beside)
+        return stop or self._expect(task) or task
 
     @property
     def _has_to_wait(self) -> bool:
@@ -226,27 +211,8 @@ class Manager:
         """Do that; why the run ends instead, if it does."""
         if self._base_is_old:
             self._base_is_old = False
-            self._turns.base = self._gates_on_base()
+            self._turns.base = gates_on_base(self._places.free(()), self._settler, strict=self._options.strict)
         return self._patience.wait(seconds_left=self._turns.time_left(self._gear.config.limits))
-
-    def _gates_on_base(self) -> Base:
-        """The gates run once on the base before any agent works, unless kept work stands in the tree."""
-        if not self._gear.gatekeeper.steps:
-            return Base()
-        if self._landing.kept is not None:
-            return self._settler.past.base()
-        worker = self._places.free(())
-        try:
-            opening = worker.open(None)
-        except (UnusableError, Cancelled):  # the first iteration will say so
-            return Base()
-        gatekeeper, guarded = worker.gear.gatekeeper, worker.guard(worker.gear.gatekeeper.steps, opening)
-        if worker.place:
-            return gatekeeper.run_on_base(opening, guarded, strict=self._options.strict)
-        if untracked := sorted(opening.untracked):
-            self._notice("info", f"untracked, so an agent's changes to it do not count: {some(untracked)}")
-        with self._settler.watched():
-            return gatekeeper.run_on_base(opening, guarded, strict=self._options.strict)
 
     def _begin(self, task: Task) -> policy.Stop | None:
         """Have the task worked on; why the run ends, where it cannot be."""
@@ -268,6 +234,8 @@ class Manager:
             return None
         opened, outcome = self._turns.onto_branch(*ended)
         with self._settler.writing:
+            if self._is_isolated:
+                self._settler.require_branch()
             stop = self._turns.settle(opened, outcome)
         self._places.left(opened.worker)
         return stop
@@ -329,28 +297,9 @@ class Manager:
             return None  # beside an older one it might not be merged again
         return task
 
-    def _finish(self, stop: policy.Stop) -> events.RunEnded:
-        if stop.stop_reason == "cancelled":
-            self._landing.put_away_work_of_others("")
-        self._settler.finish()
-        ended = summary.run_ended(
-            stop,
-            self._settler.prd,
-            touched=self._turns.touched,
-            tally=self._turns.tally,
-            duration=self._turns.duration,
-            branch=self._settler.branch,
-            held=self._settler.watch.held,
-        )
-        self._report(ended)
-        return ended
-
     def _end_work(self) -> None:
         """Whatever happened: no agent goes on, and no checkout stays."""
         if self._in_flight.opened:
             self._cancelled.set()
         self._in_flight.end()
         self._close_places()
-
-    def _notice(self, level: str, text: str) -> None:
-        self._report(events.Notice("warning" if level == "warning" else "info", text))

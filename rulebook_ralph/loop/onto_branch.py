@@ -46,7 +46,7 @@ def brought_onto(
         return assignment, _conflicting(outcome, merged)
     worker.report(Notice("info", "merged with what landed meanwhile: judged again"))
     try:
-        opening = worker.open(Kept(assignment.task.id, merged.tree))
+        opening = worker.open(Kept(assignment.task.id, merged.tree, tip))
     except UnusableError as error:
         return assignment, _not_set_up(outcome, error.result)
     except Cancelled:
@@ -72,7 +72,7 @@ def merged_onto(repository: Repository, tree: str, base: str, *, onto: str) -> R
 
 def _judged_there(assignment: Assignment, outcome: Outcome, tools: Tools, tree: str) -> Outcome:
     """The outcome with what gates, rules and commands of criteria say of the merged tree, and its commit. No model is
-    asked again.
+    asked again but by criteria that are verified together with commands.
     """
 
     def put_back() -> None:
@@ -81,10 +81,12 @@ def _judged_there(assignment: Assignment, outcome: Outcome, tools: Tools, tree: 
     changes = tools.workspace.changes(assignment.opening.tree, tree)
     candidate = Candidate(assignment, tools, tree, put_back=put_back)
     examination = Examination(assignment, tools, candidate, outcome.result, outcome.parsed, put_back=put_back)
-    candidate.words = examination.words
+    said = outcome.summary
+    candidate.words = examination.words if said is None or examination.keeps_words else lambda: said.summary
     candidate.objection = lambda: examination.objection(review=False)
     rules: list[CompletionHook] = [Integrity(), GatesPass(), TestCounts(), CommitHooks()]
-    if assignment.criteria.may_run_commands:
+    criteria = (assignment.criteria, *(each.criteria for each in assignment.further))
+    if any(each.may_run_commands for each in criteria):
         rules.append(StageCriteria())
     try:
         judgement = judge(examination.evidence(changes, told=lambda: ()), rules, report=tools.report)

@@ -40,6 +40,10 @@ class Orders:
             self._situation = orders.after(self._situation, event, at=self._clock.iso())
         self._report(event)
 
+    def notice(self, level: str, text: str) -> None:
+        """Report what a person is to know."""
+        self.report(events.Notice("warning" if level == "warning" else "info", text))
+
     def take(self, order: Order) -> Answer:
         """Obey; what the person is told."""
         before = self.situation

@@ -16,6 +16,7 @@ from rulebook_ralph.checks.integrity.globs import Globs
 from rulebook_ralph.checks.integrity.indirect_scripts import follow
 from rulebook_ralph.checks.integrity.suites import is_test_file
 from rulebook_ralph.core.settings import VerificationStep
+from rulebook_ralph.loop.project import Project
 from rulebook_ralph.workspace.git_settings import settings_files
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
 
@@ -37,6 +38,12 @@ class Outside:
         self._folders = (*inside, repository.root / _OF_NODE)
         self._settings = (*settings_files(repository), *settings)
         self._tracked: dict[str, bool] = {}
+
+    @classmethod
+    def of(cls, project: Project, workspace: Workspace) -> "Outside":
+        """With all that Ralph keeps outside the project's state folder."""
+        own = [file for file in project.settings_files if not file.is_relative_to(project.folder.path)]
+        return cls(workspace, project.environment, [*own, project.trust_file, project.review_memory])
 
     @property
     def settings(self) -> tuple[Path, ...]:

@@ -4,7 +4,7 @@ all bounded.
 
 from collections.abc import Callable
 from datetime import datetime
-from threading import Event
+from threading import Event, Lock
 
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.core import events, faults
@@ -23,7 +23,10 @@ _ORDERS = ("interrupted", "cancelled", "max-wall-time")
 
 
 class Patience:
-    """For one run: how often agents failed in a row, and what there is to wait for, until `cancelled` is set."""
+    """For one run: how often agents failed in a row, and what there is to wait for, until `cancelled` is set.
+
+    Reviewers are asked in the threads of the attempts, all else is for the thread that settles them.
+    """
 
     def __init__(
         self,
@@ -42,6 +45,8 @@ class Patience:
         self._troubles = Troubles()
         self._pending: Response | None = None
         self._of_reviewers: dict[str, Troubles] = {}
+        self._waited_for: dict[str, datetime] = {}
+        self._counting = Lock()
 
     def use(self, config: Config, crew: Crew) -> None:
         """Go on with another configuration: what is waited for, and how often who failed, stays."""
@@ -56,18 +61,21 @@ class Patience:
         """The remedy for an agent's failure, None where there is nothing to remedy; a fallback is taken at once."""
         fault, verdict = judged.fault, judged.verdict
         if judged.agent_status == "finished" or verdict is None or verdict.counts:
-            self._troubles = Troubles()
+            self._troubles = self._troubles.ended_at(judged.task_id)
             return None
         if fault is None or fault.kind not in faults.NOT_COUNTED or verdict.hook != AgentEnd.name:
             return None  # what the user's own hooks say of a failure goes
         if verdict.stop_reason in _ORDERS:
             return None
-        troubles = self._troubles.and_one(fault.kind, judged.task_id)
+        pending = self._pending  # nothing begins before it is waited for, so this one went on beside the one it is of
+        counted = self._troubles.and_one_beside if pending else self._troubles.and_one
+        troubles = counted(fault.kind, judged.task_id)
         response = faults.respond(fault, troubles, self._means(executor), now=self._clock.now())
         if response.remedy == "fallback":
             self._fall_back(executor, response)
         self._troubles = troubles.after(response.remedy)
-        self._pending = response if response.remedy == "wait" else None
+        if response.remedy == "wait":
+            self._pending = _later(pending, response)
         return response
 
     def expect(self, task: Task, executor: str, last_agent: str) -> Stop | None:
@@ -119,9 +127,10 @@ class Patience:
                     answer = ask(question)
                 except ModelError as error:
                     self._bear(error, reviewer, task, seconds_left, report)
-                else:
-                    self._of_reviewers.pop(reviewer, None)
-                    return answer
+                    continue
+                with self._counting:
+                    self._of_reviewers[reviewer] = self._troubles_of(reviewer).ended_at(task.id)
+                return answer
 
         return asked
 
@@ -139,9 +148,14 @@ class Patience:
             raise error
         limits = self._config.limits
         means = Means(limits.on_limit, longest_wait=limits.max_limit_wait, who="the reviewer")
-        troubles = self._of_reviewers.get(reviewer, Troubles()).and_one(fault.kind, task.id)
-        response = faults.respond(fault, troubles, means, now=self._clock.now())
-        self._of_reviewers[reviewer] = troubles.after(response.remedy)
+        with self._counting:
+            before, now = self._troubles_of(reviewer), self._clock.now()
+            is_waited_for = now < self._waited_for.get(reviewer, now)  # in another thread
+            troubles = (before.and_one_beside if is_waited_for else before.and_one)(fault.kind, task.id)
+            response = faults.respond(fault, troubles, means, now=now)
+            self._of_reviewers[reviewer] = troubles.after(response.remedy)
+            if response.until is not None and not is_waited_for:  # else those who wait in turns would never be counted
+                self._waited_for[reviewer] = response.until
         if response.remedy == "give-up-task":
             raise GivenUpError(response.reason, "blocked")
         if response.remedy == "stop":
@@ -166,6 +180,9 @@ class Patience:
         report(events.Waiting(reason, until, 0.0))
         return True
 
+    def _troubles_of(self, reviewer: str) -> Troubles:
+        return self._of_reviewers.get(reviewer, Troubles())
+
     def _means(self, executor: str) -> Means:
         limits = self._config.limits
         has_fallback = bool(self._crew.fallback_of(executor, self._clock.now()))
@@ -175,6 +192,13 @@ class Patience:
         other = self._crew.substitute(executor, until=response.until, now=self._clock.now())
         again = f", until {_clock_time(response.until)}" if response.until else ""
         self._report(events.Notice("warning", f"{response.reason}; going on with {other}{again}"))
+
+
+def _later(one: Response | None, other: Response) -> Response:
+    """Of two that are waited for, the one that lasts longer."""
+    if one is None or one.until is None or other.until is None:
+        return other
+    return one if one.until > other.until else other
 
 
 def _ordered(order: Event, seconds: float) -> bool:

@@ -47,10 +47,14 @@ def require_something_to_verify(project: Project, prd: Prd, *, trust_agent: bool
 
 def never_completed(config: Config, prd: Prd) -> Iterator[tuple[Task, str]]:
     """The open tasks of which something is asked that no configured gate can show, and what."""
+    said: dict[str, tuple[str, ...]] = {}
     for task in prd.tasks:
-        if task.status != "completed":
-            for problem in unsatisfiable(requirements.stop_criteria_for(config, task), config.verification.gates):
-                yield task, problem
+        if task.status == "completed":
+            continue
+        if (own := repr(task.overrides)) not in said:
+            said[own] = unsatisfiable(requirements.stop_criteria_for(config, task), config.verification.gates)
+        for problem in said[own]:
+            yield task, problem
 
 
 def require_agents(project: Project, crew: Crew, prd: Prd, notice: Callable[[str, str], None]) -> None:
@@ -165,6 +169,14 @@ def require_nothing_unfinished(project: Project) -> None:
     for name, what in _UNFINISHED.items():
         if (project.repository.git_folder / name).exists():
             raise RalphError(f"a {what} is not finished in {project.root}; finish it, or: git {what} --abort")
+
+
+def require_no_submodules(project: Project) -> None:
+    """Raises RalphError where the tree has submodules: what an agent changes within them is not seen in a checkout."""
+    if (project.root / ".gitmodules").is_file():
+        raise RalphError(
+            f"{project.root} has submodules, which no isolated checkout keeps; run without --parallel, --isolated"
+        )
 
 
 def require_unmodified(project: Project) -> None:

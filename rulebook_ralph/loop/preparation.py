@@ -8,14 +8,24 @@ from rulebook_ralph.core import requirements, selection
 from rulebook_ralph.core.model import PARALLEL, Prd
 from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.core.settings import Parallel
-from rulebook_ralph.loop import distrust, leftovers, prd_file, preflight, recovery, template_check, ticking
+from rulebook_ralph.loop import (
+    distrust,
+    leftovers,
+    prd_file,
+    preflight,
+    recovery,
+    session_note,
+    standing_work,
+    template_check,
+    ticking,
+)
 from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.landing import Landing
 from rulebook_ralph.loop.options import RunOptions
 from rulebook_ralph.loop.preflight import Ready
 from rulebook_ralph.loop.project import Project, load_prd
 from rulebook_ralph.loop.settler import Settler
-from rulebook_ralph.state import disk
+from rulebook_ralph.state import disk, lock
 from rulebook_ralph.workspace.rebasing import require_merge
 from rulebook_ralph.workspace.repository import check_out_branch
 from rulebook_ralph.workspace.snapshot import Workspace
@@ -62,18 +72,22 @@ def prepare(
     settler = Settler(project, landing, prd, data, clock=clock, notice=notice)
     left = recovery.Recovery(project, workspace, settler, crew, ready.who, clock, notice, redactor).recover()
     if left or after_death:
-        landing.reset_user_index(worked_elsewhere=recovery.worked_elsewhere(project, left))
+        landing.reset_user_index(worked_elsewhere=standing_work.worked_elsewhere(project, left))
         leftovers.clear_passing(project)
+    if after_death and options.command != lock.SESSION:
+        session_note.remove(project.repository.private)  # of a session that died, whose work was taken over
     leftovers.clear(project)
     preflight.require_nothing_unfinished(project)
-    recovery.end_leaving(project, workspace)
-    landing.kept = recovery.kept_work(project, workspace)
+    standing_work.end_leaving(project, workspace)
+    landing.kept = standing_work.kept_work(project, workspace)
     if landing.kept is None and not project.config.is_isolated:
         preflight.require_unmodified(project)
+    if project.config.is_isolated:
+        require_merge(project.repository)
+        preflight.require_no_submodules(project)
     if done := check_out_branch(project.repository, settler.branch):
         notice("info", f"{done}; all commits of this run go there")
     if project.config.is_isolated:
-        require_merge(project.repository)
         settler.move_out()
         if _none_may_join(project.config.parallel, settler.prd):
             notice("info", "no open task is marked [P], so they run one after the other; parallel.all would let them")

@@ -23,12 +23,12 @@ from rulebook_ralph.core.redaction import Redactor
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import leftovers, preflight, summary
 from rulebook_ralph.loop.assigner import Pass
-from rulebook_ralph.loop.codebase import Codebase
+from rulebook_ralph.loop.base_gates import gates_on_base
 from rulebook_ralph.loop.equipment import Outfitter
-from rulebook_ralph.loop.gatekeeper import Base
 from rulebook_ralph.loop.inbox import Inbox
 from rulebook_ralph.loop.iteration import attempt
 from rulebook_ralph.loop.landing import Landing
+from rulebook_ralph.loop.opened import Opened
 from rulebook_ralph.loop.options import RunOptions
 from rulebook_ralph.loop.orders import CANCELLED, PAUSED, Orders
 from rulebook_ralph.loop.outside import Outside
@@ -38,8 +38,7 @@ from rulebook_ralph.loop.project import Project, load_prd
 from rulebook_ralph.loop.session_crew import SessionCrew
 from rulebook_ralph.loop.session_note import Order, SessionNote
 from rulebook_ralph.loop.settler import Settler
-from rulebook_ralph.loop.template_files import TemplateFiles
-from rulebook_ralph.loop.turns import Opened, Turns
+from rulebook_ralph.loop.turns import Turns
 from rulebook_ralph.loop.worker import InPlace
 from rulebook_ralph.state import history
 from rulebook_ralph.workspace import guard
@@ -81,19 +80,13 @@ class SessionLoop:
         self._at_once = at_once
         self._restored = restored
         self._orders = Orders(cancelled, report=report, clock=clock)
-        self._report = self._orders.report
+        self._report, self._notice = self._orders.report, self._orders.notice
         self._clock = clock
         self._cancelled = cancelled
         self._workspace = Workspace(project.repository)
         self._options = RunOptions(command="session")
-        outfitter = Outfitter(
-            self._workspace,
-            project.repository.hooks_folder(),
-            self._options,
-            Codebase(project.repository),
-            TemplateFiles(project.folder.templates, self._notice, clock=clock),
-            cancelled,
-            self._report,
+        outfitter = Outfitter.of(
+            project, self._workspace, self._options, self._orders, cancelled=cancelled, clock=clock
         )
         self._gear = outfitter.equip(project, crew)
         self._patience = Patience(project.config, crew, clock=clock, cancelled=self._orders.either, report=self._report)
@@ -123,8 +116,9 @@ class SessionLoop:
         )
         self._take_place(note, prepared.settler, prepared.ready)
         with self._inbox():
-            self._turns.base = self._gates_on_base()
-            return self._go_on(None, order)
+            self._turns.base = gates_on_base(self._worker, self._settler, strict=False)
+            with self._settler.writing:
+                return self._go_on(None, order)
 
     def judge(self, order: Order, *, row: int, longest_row: int | None) -> Step:
         """Every other stop: judge the turn that has ended, settle it, go on. `row` blocks came before in a row."""
@@ -139,8 +133,8 @@ class SessionLoop:
         opened = self._opened_before()
         if order == "cancel":
             self._orders.take(Cancel())
+        settler.watch.begin(opened.assignment.number, prd=data)
         with self._inbox():
-            settler.watch.begin(opened.assignment.number, prd=data)
             outcome = attempt(opened.assignment, replaced(self._turns.tools(opened), restored=self._restored))
             row = 0 if outcome.result.tool_results else row + 1
             with settler.writing:
@@ -157,10 +151,7 @@ class SessionLoop:
     # Parts
 
     def _take_place(self, note: SessionNote, settler: Settler, ready: preflight.Ready) -> None:
-        project = self._gear.project
-        own = [file for file in project.settings_files if not file.is_relative_to(project.folder.path)]
-        own += [project.trust_file, project.review_memory]
-        outside = Outside(self._workspace, project.environment, own)
+        outside = Outside.of(self._gear.project, self._workspace)
         self._note, self._settler = note, settler
         self._worker = InPlace(self._gear, self._workspace, outside, settler, self._report)
         self._turns = Turns(
@@ -175,6 +166,7 @@ class SessionLoop:
             reopen=set(note.reopen),
         )
         self._turns.stuck = set(note.stuck)
+        self._turns.spent = dict(note.spent)
 
     def _opened_before(self) -> Opened:
         """The iteration that the stop before this one opened. Raises RalphError where what was kept of it is gone."""
@@ -209,20 +201,10 @@ class SessionLoop:
     def _inbox(self) -> Inbox:
         return Inbox(self._gear.project.repository.private, self._settler.apply, self._orders.take)
 
-    def _gates_on_base(self) -> Base:
-        """The gates run once before the session works, unless unfinished work stands in the tree."""
-        gatekeeper, landing = self._gear.gatekeeper, self._settler.landing
-        if not gatekeeper.steps or landing.kept is not None:
-            return self._settler.past.base() if landing.kept else Base()
-        opening = self._worker.open(None)
-        with self._settler.watched():
-            guarded = self._worker.guard(gatekeeper.steps, opening)
-            return gatekeeper.run_on_base(opening, guarded, strict=False)
-
     def _go_on(self, ending: policy.Stop | None, order: Order) -> Step:
         following = ending or self._pick(order)
         if isinstance(following, policy.Stop):
-            return Step(self._noted(None), ended=self._finish(following))
+            return Step(self._noted(None), ended=self._turns.finish(following))
         task, *others = following
         opened = self._turns.open(task, self._worker, others=others)
         return Step(self._noted(opened), brief=opened.assignment.prompt)
@@ -243,9 +225,7 @@ class SessionLoop:
             return PAUSED
         if self._note.tasks is not None and self._done() >= self._note.tasks:
             return ENOUGH
-        limits, most = self._gear.config.limits, self._turns.max_iterations
-        tally = replaced(self._turns.tally, elapsed=self._elapsed())
-        return policy.limit_reached(limits, tally, max_iterations=most) or self._with_others(task)
+        return self._turns.limit_reached(self._gear.config.limits) or self._with_others(task)
 
     def _with_others(self, task: Task) -> tuple[Task, ...]:
         """The task and those that are handed out with it. A person's own templates speak of one task."""
@@ -281,23 +261,5 @@ class SessionLoop:
             opened_at=self._clock.iso(),
             reopen=tuple(sorted(turns.reopen)),
             stuck=tuple(sorted(turns.stuck)),
+            spent=turns.spent,
         )
-
-    def _finish(self, stop: policy.Stop) -> events.RunEnded:
-        if stop.stop_reason == "cancelled":
-            self._settler.landing.put_away_work_of_others("")
-        self._settler.finish()
-        ended = summary.run_ended(
-            stop,
-            self._settler.prd,
-            touched=self._turns.touched,
-            tally=self._turns.tally,
-            duration=self._elapsed(),
-            branch=self._settler.branch,
-            held=self._settler.watch.held,
-        )
-        self._report(ended)
-        return ended
-
-    def _notice(self, level: str, text: str) -> None:
-        self._report(events.Notice("warning" if level == "warning" else "info", text))

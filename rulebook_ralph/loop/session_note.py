@@ -19,7 +19,8 @@ _MOST_BYTES = 1 << 20
 
 
 class SessionNote(Value, frozen=True, kw_only=True):
-    """`since` is an ISO time. `tasks` is how many tasks it works on at most, `iteration` the one at work.
+    """`since` is an ISO time. `tasks` is how many tasks it works on at most, `iteration` the one at work, `spent` how
+    long each task was worked on, in seconds.
 
     `transcripts_read` is how many bytes of each transcript were taken into account; `row` after how many
     blocks in a row no tool was used. `after_death`: a run before it had died, which its first stop mends.
@@ -38,6 +39,7 @@ class SessionNote(Value, frozen=True, kw_only=True):
     executor: str = ""
     reopen: tuple[str, ...] = ()
     stuck: tuple[str, ...] = ()
+    spent: dict[str, float] = {}
     transcripts_read: dict[str, int] = {}
     row: int = 0
     opened_at: str = ""

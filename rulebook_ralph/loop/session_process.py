@@ -25,6 +25,21 @@ def agent_among(ancestors: Sequence[Ancestor], said: str) -> int | None:
     return named or next((each.pid for each in ancestors if each.name.lstrip("-") not in _SHELLS), None)
 
 
+def started_in(pid: int) -> Path | None:
+    """The folder of the agent's process, which stays the one it was started in; None where nobody can tell."""
+    if sys.platform == "linux":
+        try:
+            return Path(f"/proc/{pid}/cwd").readlink()
+        except OSError:
+            return None
+    import psutil  # noqa: PLC0415 - see below
+
+    try:
+        return Path(psutil.Process(pid).cwd())
+    except psutil.Error:
+        return None
+
+
 def ancestors(pid: int | None = None) -> tuple[Ancestor, ...]:
     """The processes above this one (or `pid`), the nearest first."""
     if sys.platform != "linux":

@@ -5,24 +5,23 @@ Each step of settling is recognised when it was done already, so that a crash an
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import groupby
 from threading import RLock
 
 import msgspec
 
 from rulebook_ralph.clock import Clock
-from rulebook_ralph.core import edits, merging, policy, requirements, settling
+from rulebook_ralph.core import edits, merging, policy, settling
 from rulebook_ralph.core.edits import Sent
 from rulebook_ralph.core.enumeration import some
-from rulebook_ralph.core.evidence import Decision, Iteration
-from rulebook_ralph.core.group import as_one
+from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.merging import differences
-from rulebook_ralph.core.model import Prd, Task
+from rulebook_ralph.core.model import Prd
 from rulebook_ralph.core.plan import AddAll
 from rulebook_ralph.core.taking import Put, Take
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.loop import leftovers, record
+from rulebook_ralph.loop import deciding, leftovers, record
 from rulebook_ralph.loop.landing import Landing, Notice
 from rulebook_ralph.loop.past import Past
 from rulebook_ralph.loop.prd_file import PrdFile
@@ -34,8 +33,6 @@ from rulebook_ralph.state import codec, disk, editable, history, progress, store
 from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace import guard as git_guard
 from rulebook_ralph.workspace.snapshot import Opening
-
-_DECIDED = tuple(field.name for field in fields(policy.Settlement) if field.name != "stop")
 
 
 class Settler:
@@ -86,6 +83,16 @@ class Settler:
         if tip is None:
             raise RalphError(f"branch {self.branch} is gone; bring it back, then: ralph resume")
         return tip
+
+    def require_branch(self) -> None:
+        """Raises RalphError where a person has checked out another branch meanwhile: the files of the state that stand
+        there are those of that branch.
+        """
+        if not self._project.repository.is_on(self.branch):
+            raise RalphError(
+                f"{self.branch}, which the state is on, is not checked out any more in {self._project.root}; all work "
+                f"is kept: git switch {self.branch}, then go on: ralph resume"
+            )
 
     def move_out(self) -> None:
         """Before agents work elsewhere: unfinished work leaves the user's tree, and its task goes on from it there."""
@@ -225,12 +232,11 @@ class Settler:
         kept against a crash has it first: from then on no other record is believed, and a run that dies in between
         finds the outcome there (loop/distrust.py).
         """
-        settlement = self._settlement(judged, time_left=time_left)
+        settlement = deciding.settlement_of(judged, self._project, self.prd, time_left=time_left)
         settlement = replace(settlement, rollback=rollback or settlement.rollback)
-        judged = msgspec.structs.replace(judged, decision=_decision(settlement))
+        judged = msgspec.structs.replace(judged, decision=deciding.written(settlement))
         self.landing.make_durable(judged, opening)
-        number = judged.iteration_number
-        leftovers.renew(self._project, number, {leftovers.record_name(number): codec.encode_iteration(judged)})
+        leftovers.renew_record(self._project, judged.iteration_number, codec.encode_iteration(judged))
         history.update(self._project.folder, judged)
         return judged, settlement
 
@@ -241,49 +247,11 @@ class Settler:
 
     def resettle(self, judged: Iteration, opening: Opening, *, keep_tree: bool) -> None:
         """Carry out what a dead run had judged. With `keep_tree` nothing is rolled back."""
-        decision = judged.decision  # records of older versions have none
-        settlement = _settlement_of(decision) if decision else self._settlement(judged, time_left=1.0)
+        if judged.decision is not None:
+            settlement = deciding.read(judged.decision)
+        else:  # a record of an older version
+            settlement = deciding.settlement_of(judged, self._project, self.prd, time_left=1.0)
         self._carry_out(judged, replace(settlement, rollback=False) if keep_tree else settlement, opening)
-
-    def _settlement(self, judged: Iteration, *, time_left: float) -> policy.Settlement:
-        if judged.verdict is None:
-            raise RalphError(
-                f"{self._project.folder.iteration(judged.iteration_number)}: $.verdict is missing in phase judged; "
-                "set its phase to settled to leave that iteration as it is"
-            )
-        settlement = policy.settle(
-            judged.verdict,
-            self._standing(judged, time_left=time_left),
-            feedback=judged.feedback,
-            rollback=self._project.config.git.rollback,
-        )
-        given_up = settlement.trigger == "block" and settlement.stop_reason in policy.GIVEN_UP
-        if not given_up or judged.best_attempt is None:
-            return settlement
-        best = commits.snapshot_reference(self.prd.project, judged.task_id, judged.best_attempt)
-        return replace(settlement, blocked_reason=f"{settlement.blocked_reason}; the best attempt: {best}")
-
-    def _standing(self, judged: Iteration, *, time_left: float) -> policy.Standing:
-        config = self._project.config
-        task = self._task_of(judged)
-        stages = requirements.stages_of(config, task)
-        return policy.Standing(
-            stage=judged.stage,
-            stages=stages,
-            attempt=judged.attempt,
-            allowed={stage: requirements.max_attempts(config, task, stage) for stage in {*stages, judged.stage}},
-            used=task.attempts,
-            time_left=time_left,
-            repeats=judged.repeats,
-            restarted=judged.restarted,
-            over_budget=requirements.over_budget(config.limits, task, judged),
-            retry_after=judged.fault.resets_at if judged.fault and judged.fault.kind == "usage-limit" else None,
-        )
-
-    def _task_of(self, judged: Iteration) -> Task:
-        """The task, also where it was removed meanwhile; several as one."""
-        known = {task.id: task for task in self.prd.tasks}
-        return as_one([known.get(name) or Task(id=name, title=name) for name in judged.tasks])
 
     def _carry_out(
         self, judged: Iteration, settlement: policy.Settlement, opening: Opening
@@ -291,7 +259,7 @@ class Settler:
         """Step 3, safe to repeat: the code commit or rollback, prd.json, progress, the record, the state commit."""
         self.watch.end()
         if settlement.trigger == "complete":
-            settlement = self.landing.land(judged, self._task_of(judged), self.branch, settlement)
+            settlement = self.landing.land(judged, deciding.task_of(judged, self.prd), self.branch, settlement)
         self.landing.keep_or_roll_back(judged, settlement, opening)
         self.file.take_edits()
         at = self._clock.iso()
@@ -363,21 +331,6 @@ class Settler:
         )
         disk.append_file(self._project.folder.progress, addition.encode("utf-8", "replace"))
         self.landing.unsaved.add("progress.txt")
-
-
-def _decision(settlement: policy.Settlement) -> Decision:
-    """The settlement as it is written down."""
-    values = {name: getattr(settlement, name) for name in _DECIDED}
-    stop = settlement.stop
-    if stop is None:
-        return Decision(**values)
-    return Decision(**values, run_stop_reason=stop.stop_reason, run_stop_text=stop.reason)
-
-
-def _settlement_of(decision: Decision) -> policy.Settlement:
-    reason = decision.run_stop_reason
-    stop = policy.Stop(reason, decision.run_stop_text) if reason else None
-    return policy.Settlement(**{name: getattr(decision, name) for name in _DECIDED}, stop=stop)
 
 
 def read_progress(project: Project) -> str:

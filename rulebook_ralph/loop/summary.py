@@ -51,6 +51,25 @@ def why_nothing_is_left(prd: Prd, *, only: Collection[str], stuck: Collection[st
     return Stop(reason, f"no task can be worked on: {', '.join(parts)}")
 
 
+def opened_event(
+    record: Iteration, prd: Prd, *, title: str, index: int, max_iterations: int, max_attempts: int, agent: str
+) -> events.IterationOpened:
+    """What the console shows of an iteration that begins, the `index`th of its run. `agent` is called so there."""
+    return events.IterationOpened(
+        iteration_number=record.iteration_number,
+        index=index,
+        max_iterations=max_iterations,
+        task_id=record.task_id,
+        title=title,
+        stage=record.stage,
+        attempt=record.attempt,
+        max_attempts=max_attempts,
+        completed_tasks=sum(task.status == "completed" for task in prd.tasks),
+        total_tasks=len(prd.tasks),
+        agent=agent,
+    )
+
+
 def settled_event(record: Iteration, settlement: Settlement, prd: Prd, tally: RunTally) -> events.IterationSettled:
     """What the console shows of a settled iteration. `duration_ms` is the whole pass."""
     outcomes = {
@@ -100,6 +119,7 @@ def run_ended(
     duration: float,
     branch: str,
     held: Sequence[str] = (),
+    again: str = "ralph resume",
 ) -> events.RunEnded:
     """The end of a run: the tasks it touched and those that are blocked, and the next steps."""
     shown = [task for task in prd.tasks if task.id in touched or task.status == "blocked"]
@@ -116,7 +136,7 @@ def run_ended(
         duration_ms=round(duration * 1000),
         next_steps=(
             *_held_lines(held),
-            *_next_steps(stop, prd, shown, completed=completed, branch=branch),
+            *_next_steps(stop, prd, shown, completed=completed, branch=branch, again=again),
         ),
     )
 
@@ -176,7 +196,7 @@ def _held_lines(held: Sequence[str]) -> tuple[str, ...]:
     return (f"{len(held)} edits made while an agent worked are held: {some(held)}; if they were yours: ralph accept",)
 
 
-def _next_steps(stop: Stop, prd: Prd, shown: list[Task], *, completed: int, branch: str) -> tuple[str, ...]:
+def _next_steps(stop: Stop, prd: Prd, shown: list[Task], *, completed: int, branch: str, again: str) -> tuple[str, ...]:
     steps = []
     blocked = [task for task in shown if task.status == "blocked"]
     if completed:
@@ -186,9 +206,9 @@ def _next_steps(stop: Stop, prd: Prd, shown: list[Task], *, completed: int, bran
         steps.append(f"see why {blocked[0].id} is blocked: ralph show {number}")
         steps.append("edit its task in .rulebook-ralph/prd.json, then: ralph run")
     elif stop.stop_reason in _GOES_ON:
-        steps.append("go on: ralph resume")
+        steps.append(f"go on: {again}")
     elif stop.stop_reason == "error":
-        steps.append("mend what stopped it, then: ralph resume")
+        steps.append(f"mend what stopped it, then: {again}")
     elif stop.stop_reason == "complete" and all(task.status == "completed" for task in prd.tasks):
         steps.append(f"merge it when you like it: git switch - && git merge {branch}")
     return tuple(steps)

@@ -5,17 +5,16 @@ gave, with the tools for it, and makes an `Outcome` of it (iteration.attempt), i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from threading import Event
 
 import msgspec
 
-from rulebook_ralph.agents.agent import Agent
 from rulebook_ralph.checks.reviewed_change import ReviewedChange
 from rulebook_ralph.checks.shell import ResultCache
 from rulebook_ralph.clock import Clock
-from rulebook_ralph.core import events, policy, requirements, settling
-from rulebook_ralph.core.evidence import Iteration
+from rulebook_ralph.core import events, policy, requirements, selection, settling
 from rulebook_ralph.core.faults import Response
 from rulebook_ralph.core.model import Task
 from rulebook_ralph.core.question import Ask
@@ -27,44 +26,20 @@ from rulebook_ralph.loop.gatekeeper import Base
 from rulebook_ralph.loop.iteration import Assignment, Outcome, Tools
 from rulebook_ralph.loop.landing import Kept
 from rulebook_ralph.loop.onto_branch import brought_onto, merging_failed
+from rulebook_ralph.loop.opened import ALONE, Beside, Opened
 from rulebook_ralph.loop.orders import Orders
 from rulebook_ralph.loop.patience import Patience
 from rulebook_ralph.loop.preflight import Ready
 from rulebook_ralph.loop.settler import Settler
 from rulebook_ralph.loop.worker import Worker
-from rulebook_ralph.workspace import guard
 from rulebook_ralph.workspace.snapshot import Opening
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """An iteration that was opened: the assignment, its record, its agent, where it is worked on, and what is put back
-    there when others have worked.
-    """
-
-    assignment: Assignment
-    record: Iteration
-    executor: str
-    agent: Agent
-    guarded: guard.Guard
-    worker: Worker
-
-
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """The iterations that are not settled when another is opened: how many, at how many of them somebody works, and
-    what they cost at most, in dollars.
-    """
-
-    opened: int = 0
-    running: int = 0
-    cost_usd: float = 0.0
-
-
 class Turns:
-    """`tally` is what was used so far, `max_iterations` the limit; both change as iterations are settled. `base` is
-    what the gates say of the branch. `reopen` are blocked tasks that are still to be tried once more, `not_merged`
-    those whose work could not be brought onto the branch the last time.
+    """`tally` is what was used so far, also of time, `max_iterations` the limit; both change as iterations are settled.
+    `base` is what the gates say of the branch. `reopen` are blocked tasks that are still to be tried once more,
+    `not_merged` those whose work could not be brought onto the branch the last time; `spent` is how long each task was
+    worked on, in seconds.
     """
 
     def __init__(
@@ -86,12 +61,12 @@ class Turns:
         self._patience = patience
         self._clock = clock
         self._cancelled = cancelled
-        self._started = clock.monotonic()
-        self._spent: dict[str, float] = {}
+        self._started = clock.monotonic() - tally.elapsed
         self.tally = tally
         self.max_iterations = max_iterations
         self.reopen = reopen
         self.base = Base()
+        self.spent: dict[str, float] = {}
         self.stuck: set[str] = set()
         self.touched: dict[str, str | None] = {}
         self.not_merged: set[str] = set()
@@ -103,7 +78,7 @@ class Turns:
 
     # Write order, step 1
 
-    def open(self, task: Task, worker: Worker, *, others: Sequence[Task] = (), beside: Beside = Beside()) -> Opened:
+    def open(self, task: Task, worker: Worker, *, others: Sequence[Task] = (), beside: Beside = ALONE) -> Opened:
         """Write the iteration file and prd.json, and save the state. `others` are worked on with the task, `beside` are
         iterations that go on already.
 
@@ -139,7 +114,17 @@ class Turns:
             clean=gear.redactor.clean,
         )
         self._settler.open(opened, now.prd, opening, guarded, place=worker.place)
-        self._orders.report(self._opened_event(this, worker, index))
+        self._orders.report(
+            summary.opened_event(
+                opened,
+                self._settler.prd,
+                title=task.title,
+                index=index,
+                max_iterations=self.max_iterations,
+                max_attempts=gear.assigner.max_attempts(task, stage),
+                agent=gear.crew.name_of(this.member.agent.name),
+            )
+        )
         wall_time, run_limited = self._time_left(worker, task)
         assignment = gear.assigner.assignment(
             this,
@@ -174,6 +159,7 @@ class Turns:
             summarizer=gear.summarizer,
             run_commit_hooks=gear.gatekeeper.commit_hooks(),
             guarded=opened.guarded,
+            to_be_done=lambda: selection.open_tasks(self._settler.prd),
             own_commits=worker.own_commits,
             restore_state=worker.restore_state,
             keep_aside=lambda files: leftovers.keep_aside(gear.project, assignment.number, files),
@@ -189,19 +175,28 @@ class Turns:
         """What an isolated iteration completes, on top of what landed since it was opened, and judged there."""
         if not opened.worker.place or outcome.verdict.action != "complete" or outcome.commit is None:
             return opened, outcome
-        tip = self._settler.tip()
-        if tip == opened.assignment.opening.commit:
-            return opened, outcome
-        assignment, outcome = brought_onto(
-            tip,
-            opened.assignment,
-            outcome,
-            worker=opened.worker,
-            base=self.base,
-            tools_of=lambda now: self.tools(replace(opened, assignment=now)),
-        )
-        at_base = msgspec.structs.replace(opened.record, base_commit=assignment.opening.commit)
-        return replace(opened, assignment=assignment, record=at_base), outcome
+        while (tip := self._tip_at_rest()) != opened.assignment.opening.commit:  # a person may commit meanwhile, too
+            assignment, outcome = brought_onto(
+                tip,
+                opened.assignment,
+                outcome,
+                worker=opened.worker,
+                base=self.base,
+                tools_of=partial(self._tools_for, opened),
+            )
+            at_base = msgspec.structs.replace(opened.record, base_commit=assignment.opening.commit)
+            opened = replace(opened, assignment=assignment, record=at_base)
+            if outcome.verdict.action != "complete":
+                break
+        return opened, outcome
+
+    def _tip_at_rest(self) -> str:
+        """The branch's last commit, no other one being written."""
+        self._settler.landing.wait_for_index()
+        return self._settler.tip()
+
+    def _tools_for(self, opened: Opened, assignment: Assignment) -> Tools:
+        return self.tools(replace(opened, assignment=assignment))
 
     def settle(self, opened: Opened, outcome: Outcome) -> policy.Stop | None:
         """The judged record, then commit, prd.json, progress, record, state commit; why the run ends, if it does."""
@@ -214,11 +209,10 @@ class Turns:
         response = self._patience.look_at(judged, opened.executor)
         if response is not None and response.remedy == "give-up-task":
             judged = record.given_up(judged, response.reason)
-        spent = self._spent.get(judged.task_id, 0.0) + judged.duration_ms / 1000
-        self._spent[judged.task_id] = spent
-        final, settlement = self._settler.settle(
-            judged, opened.assignment.opening, time_left=gear.config.limits.max_wall_time - spent
-        )
+        for name in judged.tasks:
+            self.spent[name] = self.spent.get(name, 0.0) + judged.duration_ms / 1000
+        time_left = gear.config.limits.max_wall_time - self.spent[judged.task_id]
+        final, settlement = self._settler.settle(judged, opened.assignment.opening, time_left=time_left)
         self.tally = policy.RunTally(
             iterations=self.tally.iterations + 1,
             elapsed=self.duration,
@@ -237,6 +231,31 @@ class Turns:
             self.max_iterations += 1  # an iteration that does not count takes none away
         return _stop(settlement, response)
 
+    def limit_reached(self, limits: Limits, *, beside: Beside = ALONE) -> policy.Stop | None:
+        """Why no further iteration begins beside those."""
+        tally = self.tally
+        tally = replace(tally, iterations=tally.iterations + beside.opened, cost_usd=tally.cost_usd + beside.cost_usd)
+        return policy.limit_reached(limits, tally, max_iterations=self.max_iterations)
+
+    def finish(self, stop: policy.Stop, *, again: str = "ralph resume") -> events.RunEnded:
+        """The end, for that reason: all is written, committed, saved and told. `again` is the command that goes on."""
+        settler = self._settler
+        if stop.stop_reason == "cancelled":
+            settler.landing.put_away_work_of_others("")
+        settler.finish()
+        ended = summary.run_ended(
+            stop,
+            settler.prd,
+            touched=self.touched,
+            tally=self.tally,
+            duration=self.duration,
+            branch=settler.branch,
+            held=settler.watch.held,
+            again=again,
+        )
+        self._orders.report(ended)
+        return ended
+
     # Parts
 
     def _now(self, this: Pass, opening: Opening, worker: Worker, kept: Kept | None, *, index: int) -> Now:
@@ -246,7 +265,7 @@ class Turns:
         return Now(
             prd=prd,
             progress=self._settler.progress_text(),
-            commits=self._settler.landing.recent_commits(),
+            commits=self._settler.landing.recent_commits(opening.commit),
             feedback=self._settler.past.feedback_for(this.task),
             changed=worker.workspace.changes(opening.tree, kept.tree) if kept else (),
             iteration=index,
@@ -261,8 +280,8 @@ class Turns:
     def _time_left(self, worker: Worker, task: Task) -> tuple[float, bool]:
         """How long the agent may take, in seconds, and whether it is the run's limit that says so."""
         limits = worker.gear.config.limits
-        own = min(limits.iteration_timeout, limits.max_wall_time - self._spent.get(task.id, 0.0))
-        of_run = self.time_left(worker.gear.config.limits)
+        own = min(limits.iteration_timeout, limits.max_wall_time - self.spent.get(task.id, 0.0))
+        of_run = self.time_left(limits)
         return (max(1.0, own), False) if of_run is None else (max(1.0, min(own, of_run)), of_run <= own)
 
     def time_left(self, limits: Limits) -> float | None:
@@ -277,22 +296,6 @@ class Turns:
             return self._patience.patiently(ask, reviewer, task, seconds_left=left, report=worker.report)
 
         return worker.gear.reviewing.in_loop(task, tier, change, patiently=patiently)
-
-    def _opened_event(self, this: Pass, worker: Worker, index: int) -> events.IterationOpened:
-        prd = self._settler.prd
-        return events.IterationOpened(
-            iteration_number=this.number,
-            index=index,
-            max_iterations=self.max_iterations,
-            task_id=this.task.id,
-            title=this.task.title,
-            stage=this.stage,
-            attempt=this.attempt,
-            max_attempts=worker.gear.assigner.max_attempts(this.task, this.stage),
-            completed_tasks=sum(other.status == "completed" for other in prd.tasks),
-            total_tasks=len(prd.tasks),
-            agent=worker.gear.crew.name_of(this.member.agent.name),
-        )
 
 
 def _stop(settlement: policy.Settlement, response: Response | None) -> policy.Stop | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from rulebook_ralph.core.model import Prd, Task
+from rulebook_ralph.sources.insertion import with_inserted
 from rulebook_ralph.sources.source import SUFFIXES
 
 
@@ -37,7 +38,7 @@ class Merge:
 def merge(
     prd: Prd, imported: Sequence[Task], *, folders: Collection[str] | None = None, refused: Collection[str] = ()
 ) -> Merge:
-    """Add the tasks the PRD does not have yet behind its own, in the order given; change nothing else.
+    """Add the tasks the PRD does not have yet where their source has them (insertion.py); change nothing else.
 
     `folders` are the folders and files that were read whole, as in `SourceReading.folders`: a task of the PRD from one
     of them that was not imported has vanished. It is kept and listed. Without `folders`, those the imported tasks come
@@ -66,7 +67,7 @@ def merge(
     ids = {task.id for task in known.values()}
     added = [_with_known_dependencies(task, ids, problems) for task in added]
     return Merge(
-        prd=msgspec.structs.replace(prd, tasks=(*prd.tasks, *added)) if added else prd,
+        prd=msgspec.structs.replace(prd, tasks=with_inserted(prd.tasks, added, imported)) if added else prd,
         added=tuple(task.id for task in added),
         vanished=_vanished(prd, imported, folders, refused),
         differs=tuple(differs),

@@ -51,17 +51,21 @@ def update(folder: StateFolder, iteration: Iteration) -> None:
 
 def unsettled(folder: StateFolder) -> Iterator[Iteration]:
     """Every iteration a dead run left before its phase `settled`, oldest first."""
-    history = str(folder.history)
-    for number in numbers(folder):
-        path = f"{history}/iteration-{number}.json"
-        if _phase(path) != b"settled" and (record := read(folder, number)).phase != "settled":
-            _require_object_ids(record, path)
+    for number in unsettled_numbers(folder):
+        if (record := read(folder, number)).phase != "settled":
+            _require_object_ids(record, str(folder.iteration(number)))
             yield record
 
 
 def unsettled_numbers(folder: StateFolder) -> list[int]:
     """The numbers of the iteration files that do not say `settled` where that stands, readable or not; ascending."""
-    return [number for number in numbers(folder) if _phase(str(folder.iteration(number))) != b"settled"]
+    if not (found := numbers(folder)):
+        return []
+    history = os.open(folder.history, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return [number for number in found if _phase(f"iteration-{number}.json", history) != b"settled"]
+    finally:
+        os.close(history)
 
 
 def _require_object_ids(record: Iteration, path: str) -> None:
@@ -72,10 +76,10 @@ def _require_object_ids(record: Iteration, path: str) -> None:
             raise RalphError(f"{path}: {told}; restore the file from git, or remove it")
 
 
-def _phase(path: str) -> bytes | None:
-    """The phase, of one file among thousands: plain system calls."""
+def _phase(name: str, history: int) -> bytes | None:
+    """The phase, of one file among thousands: plain system calls, within the open folder."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=history)
         try:
             match = _PHASE.search(os.read(descriptor, _HEAD_BYTES))
         finally:

@@ -50,6 +50,9 @@ class Holder:
         where = f" on {self.host}" if here is not None and here.is_other(self) else ""
         if self.is_agent:
             return f"a Claude Code session (process {self.pid}{where}, session {self.session}, since {self.since})"
+        if self.session:
+            which = f"session {self.session}, since {self.since}"
+            return f"a Claude Code session (its hook is process {self.pid}{where}, {which})"
         return f"process {self.pid}{where} ('ralph {self.command}', since {self.since})"
 
     def chain(self) -> "tuple[Holder, ...]":

@@ -6,6 +6,7 @@ It stands in the work tree, where anything may change it, so it is made anew whe
 import os
 import re
 import shutil
+import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -78,7 +79,7 @@ def bring_commits(inside: Repository) -> tuple[str, ...]:
     where an object is missing too; OSError.
     """
     folder, objects = inside.root / ".git", inside.root / ".git" / "objects"
-    if folder.is_symlink() or objects.is_symlink() or not objects.is_dir():
+    if folder.is_symlink() or objects.is_symlink() or not objects.is_dir() or not _holds_files_alone(objects):
         return ()
     listed = ["HEAD", "packed-refs", *(files_below(folder, "refs") if (folder / "refs").is_dir() else ())]
     files = contents(f"{folder}/{name}" for name in listed)
@@ -95,6 +96,12 @@ def bring_commits(inside: Repository) -> tuple[str, ...]:
     pack = there.raw("pack-objects", "--revs", "--stdout", "-q", stdin=wanted)
     inside.git.raw("index-pack", "--stdin", "--strict", stdin=pack)
     return tips
+
+
+def _holds_files_alone(folder: Path) -> bool:
+    """Whether nothing there is a pipe or the like, which git would wait for without end."""
+    inner = (Path(parent, name) for parent, _, names in os.walk(folder) for name in names)
+    return all(stat.S_ISREG(path.lstat().st_mode) for path in inner)
 
 
 def format_settings(commit: str) -> str:

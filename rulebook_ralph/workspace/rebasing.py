@@ -23,6 +23,12 @@ from rulebook_ralph.workspace.repository import Repository
 _NEEDED = (2, 38)
 """The first git that merges trees without a work tree (`merge-tree --write-tree`)."""
 _CONFLICTS = 1
+_OF_NOBODY = {
+    f"GIT_{who}_{what}": value
+    for who in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "ralph"), ("EMAIL", "ralph"), ("DATE", "@0 +0000"))
+}
+"""Who makes the commits that are merged, which nothing names afterwards."""
 _MOST_TOLD, _LONGEST = 20, 300
 _MERGE = ("merge-tree", "--write-tree", "-z", "--name-only", "--messages")
 _SETTINGS = ("core.attributesFile=/dev/null", "merge.directoryRenames=conflict")
@@ -52,12 +58,19 @@ def require_merge(repository: Repository) -> None:
 
 
 def rebased(repository: Repository, commit: str, *, onto: str) -> Rebased:
-    """What `commit` changes, upon the commit `onto`; its objects are in the repository then. Raises GitError."""
-    tree, *parents = repository.git.text("rev-parse", f"{commit}^{{tree}}", f"{commit}^@").splitlines()
-    if parents[:1] == [onto]:
+    """What `commit` changes of its parent, upon the commit `onto`; its objects are in the repository then. Raises
+    GitError.
+
+    History does not matter: a person may have taken back what the parent holds, and it must not come again.
+    """
+    asked = (f"{commit}^{{tree}}", f"{commit}^", f"{commit}^^{{tree}}", f"{onto}^{{tree}}")
+    tree, parent, before, there = repository.git.text("rev-parse", *asked).splitlines()
+    if onto == parent or there == before:
         return Rebased(tree)
     with _git_of_its_own(repository, onto) as git:
-        command = ["git", *OPTIONS, *(word for setting in _SETTINGS for word in ("-c", setting)), *_MERGE, onto, commit]
+        base = git.text("commit-tree", before, "-m", "base")
+        sides = [git.text("commit-tree", each, "-p", base, "-m", "side") for each in (there, tree)]
+        command = ["git", *OPTIONS, *(word for setting in _SETTINGS for word in ("-c", setting)), *_MERGE, *sides]
         done = subprocess.run(
             command, cwd=git.root, env=dict(git.environment), capture_output=True, check=False, process_group=0
         )
@@ -107,6 +120,7 @@ def _git_of_its_own(repository: Repository, tip: str) -> Iterator[Git]:
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_ATTR_NOSYSTEM": "1",
+            **_OF_NOBODY,
         }
         git = Git(tree, kept | own)
         git.raw("read-tree", tip)

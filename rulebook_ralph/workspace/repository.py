@@ -55,6 +55,15 @@ class Repository:
             return ""
         return head if _HASH.fullmatch(head) else ""
 
+    def is_on(self, branch: str) -> bool:
+        """Whether the branch is checked out, as HEAD says it, without a process."""
+        try:
+            return (self.git_folder / "HEAD").read_text(
+                "utf-8", "surrogateescape"
+            ).strip() == f"ref: refs/heads/{branch}"
+        except OSError:
+            return False
+
     def branch(self) -> str | None:
         """The branch that is checked out; None when HEAD is detached."""
         return self.git.answer("symbolic-ref", "--short", "-q", "HEAD") or None
@@ -86,9 +95,9 @@ class Repository:
         except GitError:
             return None
 
-    def contains(self, commit: str) -> bool:
-        """Whether HEAD has that commit in its history."""
-        return self.git.succeeds("merge-base", "--is-ancestor", commit, "HEAD")
+    def contains(self, commit: str, *, within: str = "HEAD") -> bool:
+        """Whether HEAD, or another revision, has that commit in its history."""
+        return self.git.succeeds("merge-base", "--is-ancestor", commit, within)
 
     def parting(self, commit: str) -> str | None:
         """The commit in which the histories of HEAD and of that commit part; None where they have none in common."""
@@ -104,9 +113,9 @@ class Repository:
             return self.common_folder / "hooks"
         return self.root / os.fsdecode(configured).strip()
 
-    def recent_commits(self, count: int) -> tuple[str, ...]:
+    def recent_commits(self, count: int, *, until: str = "HEAD") -> tuple[str, ...]:
         """The last commits, one line each, newest first."""
-        text = self.git.text("log", f"-{count}", "--no-decorate", "--format=%h %s", "HEAD", "--")
+        text = self.git.text("log", f"-{count}", "--no-decorate", "--format=%h %s", until, "--")
         return tuple(line[:200] for line in text.splitlines())
 
     def modified(self) -> tuple[str, ...]:

@@ -44,6 +44,14 @@ class UserIndex:
         """Make it that of HEAD: a dead run may have moved the branch and not come to this."""
         self._repository.git.raw("-c", "core.fsync=added", "read-tree", "HEAD")
 
+    def commit_state_alone(self, head: str, message: str, *, sign: bool) -> StateCommit | None:
+        """A commit of the state folder on top of `head`, whatever the index holds; None where nothing differs."""
+        index = self._repository.private / "state-index"
+        index.unlink(missing_ok=True)
+        self._repository.git.raw("read-tree", head, index=index)
+        tree = self._with_state(index)
+        return None if tree == self._workspace.tree_of(head) else self._committed(tree, head, message, index, sign=sign)
+
     def commit_state(self, head: str, message: str, *, sign: bool) -> StateCommit | None:
         """A commit of the state folder on top of `head`; None where nothing differs, and the index is that of HEAD
         then, unless a person has staged something.
@@ -61,6 +69,9 @@ class UserIndex:
             if not staged and index.read_bytes() != self._content():  # an earlier run failed to put it in place
                 self.publish(index)
             return None
+        return self._committed(tree, head, message, index, sign=sign)
+
+    def _committed(self, tree: str, head: str, message: str, index: Path, *, sign: bool) -> StateCommit:
         commit = commit_tree(self._repository, tree, head, message, sign=sign)
         self._workspace.remember_commit(commit, tree)
         return StateCommit(commit, index)

@@ -8,9 +8,8 @@ merge alone it cannot be seen that it was done (edit_merging.py).
 import errno
 import os
 import shutil
-import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,15 +17,14 @@ from rulebook_ralph.core.model import STATE_FOLDER
 from rulebook_ralph.workspace.clearing import is_behind_link, remove_empty
 from rulebook_ralph.workspace.edit_merging import EditMerging
 from rulebook_ralph.workspace.git import GitError
+from rulebook_ralph.workspace.index_entries import entries_of, index_replaced, update_index
 from rulebook_ralph.workspace.isolated_files import folders_of
 from rulebook_ralph.workspace.raw_files import contents, put
 from rulebook_ralph.workspace.repository import Repository
 from rulebook_ralph.workspace.restoring import GITLINK, Changes, Version, differences
-from rulebook_ralph.workspace.syncing import sync_file, sync_paths
+from rulebook_ralph.workspace.syncing import sync_paths
 
 _DIFFERING = ("diff", "--name-only", "-z", "--no-renames", "--ignore-submodules", "--no-ext-diff", "--no-textconv")
-_TRIES, _PAUSE = 20, 0.1
-"""How often, and how long (seconds) apart, the lock of a person's git is tried."""
 
 
 def bring_along(repository: Repository, old: str, new: str) -> tuple[str, ...]:
@@ -53,7 +51,7 @@ def bring_state_along(repository: Repository) -> None:
     where a person's git holds the index; OSError.
     """
     folder = _folder_for_a_moment(repository)
-    with _index_replaced(repository, own := folder / "own-index"):
+    with index_replaced(repository, own := folder / "own-index"):
         repository.git.raw("reset", "-q", "--", f":(top,literal){STATE_FOLDER}", index=own)
     shutil.rmtree(folder)
 
@@ -80,7 +78,7 @@ class _Standing:
 
 
 def _look(repository: Repository, old: str, new: str, folder: Path) -> _Standing:
-    staged, tags = _entries(repository, None)
+    staged, tags = entries_of(repository, None)
     assumed = [path for path, tag in tags.items() if tag.islower()]
     not_as_old = _differing(repository, old, folder / "old-index", assumed)
     not_as_new = _differing(repository, new, folder / "new-index", assumed)
@@ -95,7 +93,8 @@ def _differing(repository: Repository, content: str, index: Path, assumed: list[
     users = repository.git_folder / "index"
     if users.is_file():
         shutil.copy2(users, index)
-    _order(repository, index, assumed, "--no-assume-unchanged", "--stdin")  # in a sparse checkout git stumbles over it
+    # In a sparse checkout git stumbles over such a flag.
+    update_index(repository, index, assumed, "--no-assume-unchanged", "--stdin")
     repository.git.raw("read-tree", "--reset", content, index=index)
     return frozenset(map(os.fsdecode, repository.git.raw(*_DIFFERING, index=index).split(b"\0")))
 
@@ -104,21 +103,7 @@ def _left_out(repository: Repository, index: Path, nothing: Path) -> dict[str, s
     """What a sparse checkout leaves out of an index. git marks it as it writes files: into nothing."""
     nothing.mkdir(exist_ok=True)
     repository.git.raw("sparse-checkout", "reapply", index=index, work_tree=nothing)
-    return {path: tag for path, tag in _entries(repository, index)[1].items() if tag == "S"}
-
-
-def _entries(repository: Repository, index: Path | None) -> tuple[dict[str, Version], dict[str, str]]:
-    """What an index (the user's, where none is named) holds: versions, of a path in conflict one that no tree has, and
-    the letters by which git marks entries that it is not to look at.
-    """
-    versions, tags = {}, {}
-    for entry in filter(None, repository.git.raw("ls-files", "-v", "-s", "-z", index=index).split(b"\0")):
-        described, path = os.fsdecode(entry).split("\t", 1)
-        tag, mode, name, stage = described.split()
-        versions[path] = Version(mode, name) if stage == "0" else Version("", "")
-        if tag != "H":
-            tags[path] = tag
-    return versions, tags
+    return {path: tag for path, tag in entries_of(repository, index)[1].items() if tag == "S"}
 
 
 # The files
@@ -221,30 +206,12 @@ def _write(files: _Files, paths: Collection[str]) -> None:
 
 def _bring_index(repository: Repository, changes: Changes, hidden: Collection[str], own: Path) -> set[str]:
     """Entries that are as the old tree has them become the new one's; returns the paths of the others."""
-    with _index_replaced(repository, own):
+    with index_replaced(repository, own):
         return _enter(repository, changes, hidden, own)
 
 
-@contextmanager
-def _index_replaced(repository: Repository, own: Path) -> Iterator[None]:
-    """A copy of the user's index in `own`, to be put in its place; a person's git waits meanwhile."""
-    users = repository.git_folder / "index"
-    lock = _locked(users)
-    try:
-        if users.is_file():
-            shutil.copy2(users, own)
-        yield
-        shutil.copy2(own, lock)  # with its time: by that git knows which files may have changed while it was written
-        sync_file(lock)
-        lock.replace(users)
-        sync_file(users.parent)
-    except BaseException:
-        lock.unlink(missing_ok=True)
-        raise
-
-
 def _enter(repository: Repository, changes: Changes, hidden: Collection[str], index: Path) -> set[str]:
-    staged, _ = _entries(repository, index)
+    staged, _ = entries_of(repository, index)
     wanted = {path for path, (before, _) in changes.items() if staged.get(path) == before}
     gone = {path: before for path in wanted if (before := changes[path][0]) and changes[path][1] is None}
     staying = staged.keys() - gone.keys()
@@ -253,27 +220,8 @@ def _enter(repository: Repository, changes: Changes, hidden: Collection[str], in
     coming = {path: after for path in wanted if (after := changes[path][1]) is not None}
     orders = [f"0 {'0' * len(version.name)}\t{path}" for path, version in gone.items()]
     orders += [f"{version.mode} {version.name}\t{path}" for path, version in coming.items()]
-    _order(repository, index, orders, "--index-info")
-    _order(repository, index, [path for path in coming if path in hidden], "--skip-worktree", "--stdin")
+    update_index(repository, index, orders, "--index-info")
+    update_index(repository, index, [path for path in coming if path in hidden], "--skip-worktree", "--stdin")
     with suppress(GitError):  # where something differs
         repository.git.raw("update-index", "-q", "--ignore-submodules", "--refresh", index=index)
     return changes.keys() - wanted
-
-
-def _order(repository: Repository, index: Path, lines: list[str], *how: str) -> None:
-    if lines:
-        stdin = os.fsencode("\0".join([*lines, ""]))
-        repository.git.raw("update-index", "--add", "-z", *how, stdin=stdin, index=index)
-
-
-def _locked(index: Path) -> Path:
-    """The lock of an index, as git takes it."""
-    lock = index.with_name("index.lock")
-    for trial in range(_TRIES):
-        with suppress(FileExistsError):
-            os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644))
-            return lock
-        if trial < _TRIES - 1:
-            time.sleep(_PAUSE)
-    problem = f"another git is at work in the repository: {lock} is there; if none is, remove it"
-    raise GitError(index.parent, ("update-index",), -1, problem)

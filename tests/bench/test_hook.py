@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from tests.bench.projects import make_project
+from tests.bench.test_speed import say
 
 _STOP = (
     "import sys; sys.argv[1:] = ['hook', 'stop', '--timeout', '1800']; from rulebook_ralph.entry import main; main()"
@@ -23,6 +24,4 @@ def test_a_stop_with_nothing_to_do(tmp_path: Path) -> None:
     make_project(tmp_path / "p", tasks=200)
     stop = statistics.median(seconds(tmp_path / "p", _STOP) for _ in range(15))
     bare = statistics.median(seconds(tmp_path / "p", "0") for _ in range(15))
-    sys.stdout.write(
-        f"\nralph hook stop with nothing to do: {stop / bare:.1f} times a bare interpreter (aim: 8 times)\n"
-    )
+    say("ralph hook stop with nothing to do", f"{stop / bare:.1f} times a bare interpreter", "8 times")

@@ -148,13 +148,19 @@ class House:
     # Ralph
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Ralph in a namespace of its own; the process is Ralph itself once the model has got its listener."""
+        """Ralph in a namespace of its own."""
+        return self.start_program(str(Path(sys.executable).with_name("ralph")), *arguments)
+
+    def start_program(self, *command: str, **more: str) -> subprocess.Popen[str]:
+        """The same of any program, with `more` in its environment; the process is the program itself once the model has
+        got its listener.
+        """
         ours, theirs = socket.socketpair()
         with ours, theirs:
             process = subprocess.Popen(
-                inside(self.namespace, theirs, str(Path(sys.executable).with_name("ralph")), *arguments),
+                inside(self.namespace, theirs, *command),
                 cwd=self.root,
-                env=self.environment,
+                env={**self.environment, **more},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

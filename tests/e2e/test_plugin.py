@@ -1,7 +1,6 @@
 """Ralph inside the genuine Claude Code: its plugin drives one session through a task list; others are left alone."""
 
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ import pytest
 
 from rulebook_ralph.commands.plugin import files_for
 
-from .house import ADD, DOUBLE, House, inside
+from .house import ADD, DOUBLE, House
 from .model.acting import with_tools
 from .model.api import Api, Json
 from .model.server import ScriptedModel
@@ -91,26 +90,10 @@ class Desk:
 
     def start(self, prompt: str, *options: str, found: bool = False) -> subprocess.Popen[str]:
         """With the plugin's folder given, unless it is to be `found`."""
-        ours, theirs = socket.socketpair()
         flags = ["--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions"]
         where = [] if found else ["--plugin-dir", str(self.plugin)]
         command = (str(self.house.program), "-p", prompt, *where, *flags, *options)
-        with ours, theirs:
-            process = subprocess.Popen(
-                inside(self.house.namespace, theirs, *command),
-                cwd=self.house.root,
-                env={**self.house.environment, "IS_SANDBOX": "1"},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                pass_fds=[theirs.fileno()],
-            )
-            theirs.close()
-            _, descriptors, _, _ = socket.recv_fds(ours, 100, 1)
-        assert descriptors, process.communicate()
-        self.house.model.listen_on(socket.socket(fileno=descriptors[0]))
-        return process
+        return self.house.start_program(*command, IS_SANDBOX="1")
 
     def claude(self, prompt: str, *options: str, found: bool = False) -> Said:
         return self.end(self.start(prompt, *options, found=found))
@@ -178,10 +161,12 @@ def test_a_session_works_through_three_tasks_with_one_refused_claim(desk: Desk) 
         Write("halve.py", "def halve(number):\n    return number // 2\n"),
         Write("tests/test_halve.py", "import halve\n\n\ndef test_it():\n    assert halve.halve(8) == 4\n"),
     ]
-    brief = f"# Your task: {ADD}\nattempt 2 of 15 at this task"
+    below = f"{ADD} of the subagent"  # a script of its own: it works beside the coordinator
+    brief = f"# Your task: {below}\nattempt 1 of 15 at this task"
     handed = Use("Task", {"description": "add", "subagent_type": "ralph:coder", "prompt": brief})
     house.model.script = {
-        ADD: [[DONE], [handed, *adds(), Say("Both files are there."), DONE]],
+        ADD: [[DONE], [handed, DONE]],
+        below: [[*adds(), Say("Both files are there.")]],
         DOUBLE: [[*doubles(), DONE]],
         HALVE: [[*halves, DONE]],
     }
@@ -298,6 +283,23 @@ def test_another_session_in_the_folder_is_left_alone_and_may_not_begin(desk: Des
     said = desk.end(session)
     assert "as many tasks are done as were asked for" in said.told
     assert (house.task(ADD)["status"], house.task(DOUBLE)["status"]) == ("completed", "pending")
+
+
+def test_a_session_that_was_started_above_the_project_may_not_begin(desk: Desk) -> None:
+    """Its shell has gone into the project, and with it the slash command; the hooks have not."""
+    house = desk.house
+    model = TurnsInOrder(house.root)
+    house.model.close()
+    house.model = model
+    model.turns = [Shell(f"cd {house.root}"), READY]
+    messages = house.folder / "messages"
+    said = [{"type": "user", "message": {"role": "user", "content": text}} for text in ("go there", "/ralph:implement")]
+    messages.write_text("".join(json.dumps(each) + "\n" for each in said))
+    flags = "--input-format stream-json --output-format stream-json --verbose --dangerously-skip-permissions"
+    command = f"cd .. && exec {house.program} -p {flags} --plugin-dir {desk.plugin} --add-dir {house.root} < {messages}"
+    told = desk.end(house.start_program("/bin/sh", "-c", command, IS_SANDBOX="1"))
+    assert f"Claude Code was started in {house.folder}, outside of this project" in told.result
+    assert not (desk.private / "lock").exists() or (desk.private / "lock").read_bytes() == b""
 
 
 def test_the_official_plugin_drives_and_ralph_judges_when_asked(desk: Desk) -> None:

@@ -26,7 +26,7 @@ POINTS = {
     "rename": 60,
     "link": 24,
     "fsync": 160,
-    "remove": 60,
+    "remove": 68,
     "mkdir": 36,
     "chmod": 28,
     "git": 68,

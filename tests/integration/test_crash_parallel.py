@@ -5,7 +5,6 @@ The order of calls is another in each run, so a point's number is no more than s
 
 import errno
 import random
-import signal
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from tests.crash.parallel import Ending, Workers, make_workers
 from tests.crash.points import Mode
 from tests.crash.scenario import Zygote
 from tests.harness import Ran
-from tests.integration.test_crash import ONE_LINE, spread
+from tests.integration.test_crash import ONE_LINE, require_died, spread
 
 POINTS = {
     "create": 480,
@@ -68,11 +67,6 @@ def require_same_end(workers: Workers, undisturbed: Ending, ran: Ran, *, died: b
     ending = workers.end(ran.code)
     for name in Ending.__dataclass_fields__:
         assert getattr(ending, name) == getattr(undisturbed, name), (name, ran.out, ran.err)
-
-
-def require_died(ran: Ran) -> None:
-    """The run was killed, or had ended before, where it has fewer points than others."""
-    assert ran.code == -signal.SIGKILL or (ran.code, ran.err) == (ExitCode.BLOCKED, ""), (ran.code, ran.err)
 
 
 KILLED = all_of(*(kind for kind in POINTS if kind != "git read"))

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from rulebook_ralph.workspace.isolated_clone import bring_commits
 from rulebook_ralph.workspace.isolated_given import SpoiltError
 from rulebook_ralph.workspace.repository import Repository, open_repository
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
-from tests.harness import Project, make_project, picture, wait_for
+from tests.harness import DEADLINE, Project, make_project, picture, wait_for
 
 FILES = {
     "a.txt": "one\n",
@@ -444,6 +445,21 @@ def test_commits_of_an_agent_come_into_the_repository(project: Project) -> None:
     assert project.refs() == refs
     assert not (project.beside / "pwned").exists()
     assert bring_commits(held.workspace.repository) == ()
+
+
+def test_a_pipe_among_the_objects_is_not_waited_for(project: Project) -> None:
+    held = checkout(project)
+    hold(held, project)
+    (held.root / ".git" / "refs" / "heads" / "x").write_text(f"{'abc':c<40}\n")
+    pipe = held.root / ".git" / "objects" / "ab" / f"{'':c<38}"
+    pipe.parent.mkdir()
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as beside:
+        brought = beside.submit(bring_commits, held.workspace.repository)
+        try:
+            assert brought.result(DEADLINE / 4) == ()
+        finally:
+            os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))  # whoever waits there goes on
 
 
 def test_forged_commits_of_an_agent_do_not_come(project: Project) -> None:

@@ -16,7 +16,7 @@ case $RALPH_TASK-$RALPH_ATTEMPT in
 1.1-1) sed -i 's/\\[ \\] 1.3/[x] 1.3/' plan.md; touch one.txt ;;
 1.2-1) echo 'It is not as it should be.'; echo VERIFICATION_FAIL; exit 0 ;;
 1.2-2) echo VERIFICATION_FAIL ;;
-1.3-1) sed -i 's/\\[x\\] 1.3 Write/[ ] 1.3.3 Write/' plan.md ;;
+1.3-1) sed -i 's/\\[ \\] 1.3 Write/[ ] 1.3.3 Write/' plan.md ;;
 esac
 echo "<promise>$RALPH_PROMISE</promise>"
 """
@@ -43,7 +43,9 @@ def test_boxes_are_ticked_with_the_work_and_nobody_elses_are_believed(tmp_path: 
     assert ran.code == 0, ran.err
     assert "ticked in plan.md, but not verified, so still to be done: 1.3" in ran.out
     assert "the box of 1.3 is not ticked in plan.md: it has no line of the task" in ran.out
+    assert ran.out.count("ticked with the work, but not verified, so unticked again: 1.3") == 1
     commits = project.task_commits()
+    assert "- [ ] 1.3 Write three" in project.git("show", f"{commits['1.1']}:plan.md")
     assert project.git("log", "-1", "--format=%s", commits["1.1"]) == "feat(one): write one"
     assert project.changed(commits["1.1"]) == ["one.txt", "plan.md"]
     assert project.changed(commits["1.2"]) == ["plan.md"]

@@ -74,6 +74,17 @@ def test_on_its_own_parent_it_is_its_own_tree(project: Project) -> None:
     assert merged == Rebased(project.git("rev-parse", f"{commit}^{{tree}}"))
 
 
+def test_what_a_person_dropped_from_the_branch_does_not_come_again(project: Project) -> None:
+    """The work was begun on a commit that the branch has no more."""
+    onto = project.git("rev-parse", "HEAD")
+    project.commit("dropped", new="dropped\n", text=LINES.replace("one", "1"))
+    commit = project.commit("work", text=LINES.replace("one", "1").replace("six", "6"))
+    merged = rebased(repository_of(project), commit, onto=onto)
+    assert merged.conflicts == ()
+    assert project.git("show", f"{merged.tree}:text") == LINES.replace("six", "6").strip()
+    assert project.git("diff-tree", "-r", "--name-only", onto, merged.tree) == "text"
+
+
 def test_what_goes_together_is_one_tree(project: Project) -> None:
     def mine(project: Project) -> None:
         edit("text", "one", "1")(project)

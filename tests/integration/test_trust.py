@@ -133,6 +133,16 @@ def test_a_pulled_criterion_is_asked_for_also_after_the_file_was_written_again(o
     refused(clone, "run")
 
 
+def test_a_criterion_is_found_however_the_list_is_written(project: Project) -> None:
+    external = {"verificationMethod": "external", "verificationConfig": {"command": "true"}}
+    project.tasks(task(completion={"coder": external}))
+    text = project.folder.prd.read_text("utf-8")
+    for written in (text, f"\ufeff{text}", text.replace('"completion"', '"\\u0063ompletion"')):
+        project.folder.prd.write_text(written, "utf-8")
+        listed = project.ralph("trust", "--yes", "--json").json["commands"]
+        assert "criterion one (coder)" in [each["place"] for each in listed], written
+
+
 def test_who_edits_their_own_is_not_asked(project: Project) -> None:
     assert project.ralph("verify").code == 0
     project.configure(gates=[TESTS, {"name": "more", "command": "true"}])

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rulebook_ralph.workspace import user_tree
+from rulebook_ralph.workspace import index_entries, user_tree
 from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.repository import Repository, open_repository
 from tests.harness import Project, make_project, picture
@@ -108,7 +108,7 @@ def test_a_merge_that_died_before_the_index_is_not_made_twice(
     project.write({"text": "x\n" + LINES})
     old, new = project.git("rev-parse", "HEAD"), tree_after(project, {"text": LINES + "nine\n" * 2, "b": "c\n"})
     (project.root / ".git" / "index.lock").touch()
-    monkeypatch.setattr(user_tree, "_TRIES", 1)
+    monkeypatch.setattr(index_entries, "_TRIES", 1)
     with pytest.raises(GitError, match=r"another git is at work.*index\.lock"):
         user_tree.bring_along(repository_of(project), old, new)
     merged = (project.root / "text").read_text()

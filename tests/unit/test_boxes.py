@@ -171,3 +171,32 @@ def test_whether_a_task_is_said_to_be_done_without_some_rows(
 ) -> None:
     task = Task(id="1.1", title="One", source=source)
     assert boxes.is_said_to_be_done(text.encode(), task, without=rows) is expected
+
+
+@pytest.mark.parametrize(
+    ("base", "data", "expected"),
+    [
+        ("- [ ] 1.1 A\n- [x] 1.2 B\n", "- [x] 1.1 A\n- [x] 1.2 B\n", {0: "plan-1.1"}),
+        ("- [ ] 1.1 A\n", "# New\r\n- [ ] 1.2 B\r\n- [X] 1.1 Renamed\r\n", {2: "plan-1.1"}),
+        ("- [x] 1.1 A\n", "- [ ] 9\n- [x] 1.1 A\n- [x] 1.3 no task of the PRD\n", {}),
+        ("", "- [x] Group\n  - [x] 1.1 A\n  - [ ] 1.2 B\n", {1: "plan-1.1"}),
+    ],
+)
+def test_only_what_was_ticked_since_for_those_tasks_is_opened_again(
+    base: str, data: str, expected: dict[int, str]
+) -> None:
+    tasks = [
+        Task(id=f"plan-{own}", title="A", source="plan.md", metadata={"idInSource": own}) for own in ("1.1", "1.2")
+    ]
+    rows = boxes.ticked_since(base.encode(), data.encode(), tasks)
+    assert rows == expected
+    opened = boxes.with_open(b"\xef\xbb\xbf" + data.encode() + b"\xff", rows)
+    lines = data.splitlines(keepends=True)
+    wanted = [re.sub(r"\[[xX]\]", "[ ]", line) if row in expected else line for row, line in enumerate(lines)]
+    assert opened == b"\xef\xbb\xbf" + "".join(wanted).encode() + b"\xff"
+
+
+def test_of_another_rulebook_task_the_criteria_are_opened_again_that_were_ticked_since() -> None:
+    base = "- [x] 1.1 do a\n- [ ] 1.2 do b\n- [ ] 1.3 mine\n"
+    task = Task(id="t", title="t", source="rulebook/tasks/t", acceptance_criteria=("do a", "do b"))
+    assert boxes.ticked_since(base.encode(), base.replace("[ ]", "[x]").encode(), [task]) == {1: "t"}

@@ -64,11 +64,11 @@ def test_backing_off_doubles_to_five_minutes_and_ends_at_the_eighth_time(kind: E
 
 @pytest.mark.parametrize("kind", OF_THE_TASK)
 def test_three_failures_give_the_task_up_and_the_second_such_task_ends_the_run(kind: ErrorKind) -> None:
-    assert answer(kind, Troubles(task_id="one", at_task=1)).remedy == "retry"
-    third = Troubles(task_id="one", at_task=2)
+    assert answer(kind, Troubles(at_tasks={"one": 1})).remedy == "retry"
+    third = Troubles(at_tasks={"one": 2})
     assert answer(kind, third).remedy == "give-up-task"
-    assert answer(kind, Troubles(task_id="other", at_task=2)).remedy == "retry"
-    at_second = Troubles(task_id="one", at_task=2, given_up=1)
+    assert answer(kind, Troubles(at_tasks={"other": 2})).remedy == "retry"
+    at_second = Troubles(at_tasks={"one": 2}, given_up=1)
     assert answer(kind, at_second).remedy == "stop"
     assert "2 tasks in a row" in answer(kind, at_second).reason
     assert answer(kind, at_second, Means(has_fallback=True)).remedy == "fallback"
@@ -78,8 +78,13 @@ def test_failures_are_counted_by_what_they_are() -> None:
     found = Troubles()
     for kind in ("network", "usage-limit", "crash", "rate-limit", "cut-off"):
         found = found.and_one(kind, "one")
-    assert found == Troubles(limits=1, back_offs=2, task_id="one", at_task=2)
-    assert found.and_one("crash", "two") == Troubles(limits=1, back_offs=2, task_id="two", at_task=1)
+    assert found == Troubles(limits=1, back_offs=2, task_id="one", at_tasks={"one": 2})
+    assert found.and_one_beside("network", "one") == found.and_one_beside("usage-limit", "one") == found
+    beside = found.and_one("crash", "two")
+    assert beside == Troubles(limits=1, back_offs=2, task_id="two", at_tasks={"one": 2, "two": 1})
+    assert beside.and_one("crash", "one").at_task == 3, "two that fail in turns are given up all the same"
+    assert beside.after("give-up-task") == Troubles(limits=1, back_offs=2, at_tasks={"one": 2}, given_up=1)
+    assert beside.ended_at("two") == Troubles(at_tasks={"one": 2})
     assert found.after("wait") == found.after("retry") == found
     assert found.after("give-up-task") == Troubles(limits=1, back_offs=2, given_up=1)
     assert found.after("fallback") == Troubles(limits=1), "another agent begins anew"

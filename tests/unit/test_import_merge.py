@@ -1,10 +1,14 @@
 """`init` again: what a run or a person has set stays, new tasks come, vanished ones are said."""
 
+from pathlib import Path
+
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph.core.model import Prd, Task
+from rulebook_ralph.core.prd_rules import problems_of
+from rulebook_ralph.sources import checklist
 from rulebook_ralph.sources.merge import Difference, merge
 
 
@@ -86,3 +90,61 @@ def test_more_criteria_in_the_source_of_a_pending_task_are_said_and_not_taken() 
     after = merge(before, imported)
     assert after.differs == (Difference("grown", ("b", "c")),)
     assert after.prd is before
+
+
+def plan(folder: Path, *lines: str) -> tuple[Task, ...]:
+    (folder / "tasks.md").write_text("".join(f"- [ ] {line}\n" for line in lines))
+    return checklist.read(folder / "tasks.md", "tasks.md")
+
+
+BEFORE = ("1.1 One", "1.2 Two", "V1 [VERIFY] Look", "2.1 [P] A", "2.2 [P] B")
+
+
+def test_items_inserted_into_a_plan_stand_in_its_order_and_what_follows_waits_for_them(tmp_path: Path) -> None:
+    before = prd(task("first"), *plan(tmp_path, *BEFORE), task("last"))
+    now = plan(
+        tmp_path, "1.0 Zero", "1.1 One", "1.1.1 [FIX 1.1] Mend", "1.1.2 More", *BEFORE[1:], "2.3 [P] C", "3.1 Three"
+    )
+    after = merge(before, [*now, task("new")])
+    assert after.added == ("1.0", "1.1.1", "1.1.2", "2.3", "3.1", "new")
+    assert [one.id for one in after.prd.tasks] == ["first", *(one.id for one in now), "last", "new"]
+    assert {one.id: one.dependencies for one in after.prd.tasks if one.source == "tasks.md"} == {
+        "1.0": (),
+        "1.1": ("1.0",),
+        "1.1.1": ("1.1",),
+        "1.1.2": ("1.1.1",),
+        "1.2": ("1.1", "1.1.2"),
+        "V1": ("1.2",),
+        "2.1": ("V1",),
+        "2.2": ("V1",),
+        "2.3": ("V1",),
+        "3.1": ("2.1", "2.2", "2.3"),
+    }
+    assert problems_of(after.prd) == ()
+    assert merge(after.prd, [*now, task("new")]).prd is after.prd
+
+
+def test_begun_and_completed_tasks_stay_as_they_are_and_what_follows_them_waits_in_their_stead(tmp_path: Path) -> None:
+    one, two, look, *more = plan(tmp_path, *BEFORE)
+    now = plan(tmp_path, "1.1 One", "1.1.1 Mend", *BEFORE[1:])
+    for change in ({"status": "completed"}, {"status": "blocked"}, {"attempts": {"coder": 1}}):
+        begun = msgspec.convert(msgspec.to_builtins(two) | change, Task)
+        after = merge(prd(one, begun, look, *more), now).prd
+        assert after.task("1.2") == begun
+        assert after.task("V1").dependencies == ("1.2", "1.1.1")
+        assert after.task("2.1").dependencies == ("V1",)
+
+
+def test_dependencies_that_a_person_set_stay_and_no_cycle_is_made_of_them(tmp_path: Path) -> None:
+    one, two, look, *more = plan(tmp_path, *BEFORE)
+    mine = prd(
+        msgspec.structs.replace(one, dependencies=("1.2",)),
+        msgspec.structs.replace(two, dependencies=()),
+        msgspec.structs.replace(look, dependencies=()),
+        *more,
+    )
+    after = merge(mine, plan(tmp_path, "1.1 One", "1.1.1 Mend", *BEFORE[1:], "V2 [VERIFY] Again")).prd
+    found = {one.id: one.dependencies for one in after.tasks}
+    assert (found["1.1"], found["1.2"], found["V1"]) == (("1.2",), (), ())
+    assert (found["1.1.1"], found["V2"]) == (("1.1",), ("2.1", "2.2"))
+    assert problems_of(after) == ()

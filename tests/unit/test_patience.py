@@ -130,7 +130,32 @@ def test_backing_off_waits_longer_each_time_and_begins_anew_after_an_agent_came_
     assert run.patience.look_at(judged("finished", counts=True), "alone") is None
     assert run.fails("network") == "wait"
     assert run.waits() == 5
-    assert [run.fails("network") for _ in range(7)] == ["wait"] * 6 + ["stop"]
+    for _ in range(6):
+        assert run.fails("network") == "wait"
+        run.waits()
+    assert run.fails("network") == "stop"
+
+
+def test_what_several_at_once_were_refused_is_one_trouble_and_waited_for_once() -> None:
+    run = Run()
+    assert [run.fails("overloaded", task=f"t{number}") for number in range(20)] == ["wait"] * 20
+    assert run.fails("usage-limit", task="limited", seconds=60) == "wait"
+    assert run.fails("overloaded", task="late") == "wait"
+    assert run.fails("crash", task="late") == "retry"
+    assert run.waits() == 62, "the longest wait, and no other remedy takes it away"
+    assert run.fails("overloaded") == "wait"
+    assert run.waits() == 10, "the second trouble of its kind in a row"
+
+
+def test_tasks_whose_agents_crash_in_turns_are_given_up() -> None:
+    run = Run()
+    found = [run.fails("crash", task=task) for _ in range(3) for task in ("one", "two")]
+    assert found == ["retry"] * 4 + ["give-up-task", "stop"]
+    run = Run()
+    run.fails("crash")
+    run.fails("crash")
+    run.patience.look_at(judged("finished", task="two", counts=True), "alone")
+    assert run.fails("crash") == "give-up-task", "what came to its end was another task's agent"
 
 
 def test_an_order_to_end_is_noticed_while_waiting() -> None:

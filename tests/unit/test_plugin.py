@@ -1,7 +1,10 @@
 """The Claude Code plugin: its files, what installing does to those that are there, and what a hook is told and answers."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -9,12 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rulebook_ralph import __version__
+from rulebook_ralph import __version__, resources
+from rulebook_ralph.commands.hook_begin import LOOP_PROMPT
+from rulebook_ralph.commands.hook_session import Told
 from rulebook_ralph.commands.plugin import files_for
 from rulebook_ralph.core import hook_answer, official_loop, plugin_files
+from rulebook_ralph.core.events import IterationSettled
+from rulebook_ralph.core.evidence import Usage
 from rulebook_ralph.core.hook_answer import Answer
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.loop.session_process import Ancestor, agent_among, ancestors
+from rulebook_ralph.loop.session_process import Ancestor, agent_among, ancestors, started_in
 from rulebook_ralph.session_place import private_folder
 
 DRIVERS = ("ralph", "ralph-loop")
@@ -40,21 +47,16 @@ def test_implement_is_a_thin_wrapper_that_checks_first_and_pastes_no_words_into_
     commands = re.findall(r"^!`(.*)`$", wrapper, re.MULTILINE)
     assert commands
     assert all(command.startswith("ralph hook begin ") for command in commands)
-    assert all("$ARGUMENTS" not in command for name in files_for("ralph") for command in re.findall(r"!`(.*)`", name))
-    assert "ARGUMENTS" not in "".join(commands)
+    for content in files_for(driver).values():  # type: ignore[arg-type]  # one of DRIVERS
+        assert not [command for command in re.findall(r"!`(.*)`", content.decode()) if "ARGUMENTS" in command]
 
 
 def test_the_coordinator_hands_work_to_subagents_that_are_there() -> None:
-    for driver, name in (("ralph", "commands/implement.md"), ("ralph-loop", "prompt")):
-        prompt = text(driver, name) if name != "prompt" else _loop_prompt()
+    for prompt in (text("ralph", "commands/implement.md"), resources.template_text(LOOP_PROMPT)):
         assert "`ralph:coder`" in prompt
         assert "`ralph:qa`" in prompt
         assert "one Task call" in prompt
     assert {"agents/coder.md", "agents/qa.md"} <= set(files_for("ralph"))
-
-
-def _loop_prompt() -> str:
-    return Path(__file__).parents[2].joinpath("templates/claude-plugin/ralph-loop/prompt.md").read_text()
 
 
 def test_the_hook_is_told_the_timeout_that_it_has() -> None:
@@ -99,6 +101,11 @@ def test_whatever_a_hook_is_given_is_read_or_refused(data: bytes) -> None:
         assert "Claude Code hook" in str(error)  # noqa: PT017
 
 
+def test_half_of_a_character_in_the_last_message_ends_no_loop() -> None:
+    read = hook_answer.read(b'{"session_id": "s", "last_assistant_message": "a \\ud800 b"}')
+    assert (read.session_id, read.last_assistant_message) == ("s", "a ? b")
+
+
 def test_input_that_is_too_long_or_too_deep_is_refused() -> None:
     for data in (b" " * (hook_answer.MOST_BYTES + 1), b"[" * 100_000, b'{"background_tasks":' + b"[" * 100_000):
         with pytest.raises(RalphError):
@@ -106,7 +113,7 @@ def test_input_that_is_too_long_or_too_deep_is_refused() -> None:
 
 
 def test_an_answer_says_nothing_where_there_is_nothing_to_say() -> None:
-    assert Answer().encoded() == b""
+    assert Answer().encoded() == ""
     block = Answer(decision="block", reason="go on", system_message="seen")
     assert json.loads(block.encoded()) == {"decision": "block", "reason": "go on", "systemMessage": "seen"}
     assert json.loads(Answer(system_message="end").encoded()) == {"systemMessage": "end"}
@@ -161,9 +168,27 @@ def test_the_agent_is_the_process_it_says_if_it_is_above_else_the_first_that_is_
     assert agent_among(chain[:2], "") is None
 
 
-def test_the_processes_above_this_one_are_told_the_nearest_first() -> None:
-    import os  # noqa: PLC0415
+def test_a_process_tells_the_folder_that_it_was_started_in(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"], cwd=tmp_path) as process:
+        assert started_in(process.pid) == tmp_path
+        process.kill()
+    assert started_in(process.pid) is None
 
+
+def test_a_stop_with_a_closed_standard_input_is_no_error(tmp_path: Path) -> None:
+    stop = f'cd {tmp_path} && exec "{sys.executable}" -c "from rulebook_ralph.entry import main; main()" hook stop <&-'
+    ran = subprocess.run(["sh", "-c", stop], capture_output=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"", b"")
+
+
+def test_what_came_of_an_iteration_is_always_told() -> None:
+    told = Told()
+    for reason in ("", "no file differs"):
+        told.report(IterationSettled(1, "one", "retry", reason, None, 0, 1, Usage(), None, 0.0, 0, 0, 1))
+    assert told.text() == "Ralph: one: retry\nRalph: one: retry (no file differs)"
+
+
+def test_the_processes_above_this_one_are_told_the_nearest_first() -> None:
     assert ancestors()[0].pid == os.getppid()
 
 

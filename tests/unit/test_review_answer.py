@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rulebook_ralph.checks.model_answer import LONGEST_ANSWER, ForeignAnswerError, UnusableAnswerError
+from rulebook_ralph.checks.model_answer import LONGEST_ANSWER, UnusableAnswerError
 from rulebook_ralph.checks.review import answer_schema
 from rulebook_ralph.checks.review_answer import Answer, read_review
 from rulebook_ralph.checks.shown_files import Section, ShownLine
@@ -141,8 +141,8 @@ def test_there_are_many_hostile_answers() -> None:
     assert len(set(HOSTILE.values())) == len(HOSTILE) >= 25
 
 
-def test_an_answer_to_another_question_is_foreign() -> None:
-    with pytest.raises(ForeignAnswerError):
+def test_an_answer_to_another_question_is_refused_for_its_nonce() -> None:
+    with pytest.raises(UnusableAnswerError, match="nonce"):
         read_review(json.dumps(whole(nonce="0")), nonce=NONCE, sections=SECTIONS)
 
 

@@ -46,6 +46,13 @@ def said(text: str, **values: Any) -> dict[str, Any]:
     return {"result": result, "parsed": parser.parse(result), **values}
 
 
+@pytest.mark.parametrize("line", ["VERIFICATION_FAIL", "**VERIFICATION_FAIL**", "`VERIFICATION_FAIL` "])
+def test_what_was_said_in_place_of_the_promise_is_named(line: str) -> None:
+    reason = f"the promise {PROMISE} was not given"
+    assert judged(**said(f"The sum is wrong.\n\n{line}")).reason == f"{reason}; the agent said VERIFICATION_FAIL"
+    assert judged(**said(f"Not {line} as such.")).reason == reason
+
+
 # Gates of a kind
 
 

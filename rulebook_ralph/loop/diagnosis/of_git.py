@@ -9,7 +9,7 @@ from pathlib import Path
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.model import Prd
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.loop import preflight, recovery
+from rulebook_ralph.loop import preflight, standing_work
 from rulebook_ralph.loop.diagnosis.diagnosis import Diagnosis, ok, refused, unknown, warning, wrong
 from rulebook_ralph.loop.diagnosis.place import Place
 from rulebook_ralph.loop.project import Project
@@ -92,7 +92,7 @@ def tree(project: Project) -> Diagnosis:
 
 def _kept_work(project: Project) -> str:
     with onlooking(project.repository) as workspace:
-        kept = recovery.kept_work(project, workspace)
+        kept = standing_work.kept_work(project, workspace)
     return kept.task_id if kept else ""
 
 

@@ -42,6 +42,12 @@ def search_alias(evidence: Evidence) -> Search:
     return search(pattern, evidence.result.final_text) if pattern else Search()
 
 
+def _denied(evidence: Evidence) -> str:
+    """A line of the final message that is one of `integrity.contradictions` alone, as VERIFICATION_FAIL; else ""."""
+    lines = (line.strip("`* \t") for line in evidence.result.final_text.splitlines())
+    return next((line for line in lines if line in evidence.integrity.contradictions), "")
+
+
 def _token(evidence: Evidence) -> str:
     return " ".join(evidence.promise.split())
 
@@ -60,7 +66,8 @@ def _not_promised(evidence: Evidence, searched: Search) -> Verdict:
     elif evidence.parsed.promises:
         reason = f"another promise than {wanted} was given: {evidence.parsed.promises[-1]}"
     else:
-        reason = f"the promise {wanted} was not given"
+        denied = _denied(evidence)
+        reason = f"the promise {wanted} was not given" + (f"; the agent said {denied}" if denied else "")
     if searched.problem:
         reason = f"{reason} (stopCriteria.successRegex {searched.problem})"
     return Verdict(action="continue", reason=reason, feedback=f"{capital(reason)}. {advice}")
