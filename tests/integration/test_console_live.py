@@ -299,12 +299,12 @@ def test_ten_thousand_activities_a_second_cost_little_and_draw_rarely(terminal: 
     with open_console(terminal.file, sys.stderr, environment=TERMINAL, now=now) as console:
         console.report(PLAN)
         console.report(opened(1))
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.thread_time()
         for number in range(20_000):
             console.report(AgentActivity("text", f"piece {number} "))
-        took = time.perf_counter() - began
+        took, worked = time.perf_counter() - began, time.thread_time() - worked
         terminal.shows("piece 19999")
-    assert took < 2
+    assert worked < 2
     assert terminal.close().count("\x1b[?7l") < 8 + 5 * took
 
 
