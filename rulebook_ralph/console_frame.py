@@ -8,7 +8,6 @@ from rulebook_ralph import console_words as words
 from rulebook_ralph.console_lane import block, doings, heading, timer
 from rulebook_ralph.console_scene import Scene
 from rulebook_ralph.core.amounts import money, tokens
-from rulebook_ralph.core.printable import clipped
 
 _WIDEST_BAR = 30
 _BLOCK_ROWS = 4
@@ -20,10 +19,7 @@ def frame(scene: Scene, now: datetime, *, width: int, height: int) -> list[Text]
         return []
     head = [*_head(scene, now, width), *_sums(scene, now, width)]
     room = max(height - len(head), 0)
-    if len(scene.lanes) > 1:
-        body = _blocks(scene, now, width, room)
-    else:
-        body = doings(scene.only, clipped(scene.plan.agent) if scene.plan else "the agent", now, width)
+    body = _blocks(scene, now, width, room) if len(scene.lanes) > 1 else doings(scene.only, now, width)
     if len(head) + len(body) < height:
         head.insert(0, Text(""))
     rows = [*head, *(body[-room:] if room else [])][: max(height, 0)]

@@ -31,19 +31,18 @@ def heading(iteration: IterationOpened, place: str, width: int) -> list[Text]:
     return [first, Text("  " + title), second]
 
 
-def doings(lane: Lane, agent: str, now: datetime, width: int) -> list[Text]:
-    """What goes on in `lane`, the newest last: a wait, else its gates, else what `agent` does."""
+def doings(lane: Lane, now: datetime, width: int) -> list[Text]:
+    """What goes on in `lane`, the newest last: a wait, else its gates, else what its agent does."""
     if lane.waiting is not None:
         return [Text(f"  ◷ {words.waiting(lane.waiting)}", "yellow")]
-    return _gate_rows(lane.gates.values(), now) if lane.gates else _activity(lane, agent, now, width)
+    return _gate_rows(lane.gates.values(), now) if lane.gates else _activity(lane, now, width)
 
 
 def block(lane: Lane, iteration: IterationOpened, now: datetime, *, width: int, rows: int) -> list[Text]:
     """A lane among others, in at most `rows` lines, at least one: the fewer, the more each tells."""
-    agent = clipped(iteration.agent) or "the agent"
     first = _task(cut(clipped(iteration.task_id), max(width // 2, 1)))
-    place = f"  {words.attempt(iteration)} · {timer(now, lane.opened or now)} · {agent}"
-    last = _last_doings(lane, agent, now, width, max(rows - _ROWS_OF_A_WHOLE_BLOCK + 1, 1))
+    place = f"  {words.attempt(iteration)} · {timer(now, lane.opened or now)} · {_agent(iteration)}"
+    last = _last_doings(lane, now, width, max(rows - _ROWS_OF_A_WHOLE_BLOCK + 1, 1))
     second = Text(place, "dim")
     if rows == 1:
         return [first.append_text(second).append_text(last[-1])]
@@ -69,26 +68,33 @@ def _task(task: str) -> Text:
     return Text.assemble(("▸ ", "bold cyan"), (task, "bold"))
 
 
-def _last_doings(lane: Lane, agent: str, now: datetime, width: int, room: int) -> list[Text]:
+def _last_doings(lane: Lane, now: datetime, width: int, room: int) -> list[Text]:
     """The last `room` doings: gates that run come last, and share a row where they are more than that."""
     running = lane.running_gates
     if lane.waiting is not None or not running:
-        return doings(lane, agent, now, width)[-room:]
+        return doings(lane, now, width)[-room:]
     if len(running) > room:
         names = ", ".join(clipped(gate.step) for gate in running)
         return [_running_row(names, min(gate.started for gate in running), now)]
     return _gate_rows(sorted(lane.gates.values(), key=lambda gate: gate.result is None), now)[-room:]
 
 
-def _activity(lane: Lane, agent: str, now: datetime, width: int) -> list[Text]:
+def _agent(iteration: IterationOpened) -> str:
+    return clipped(iteration.agent) or "the agent"
+
+
+def _activity(lane: Lane, now: datetime, width: int) -> list[Text]:
     if lane.iteration is None:
         return []
     rows = [row for event in lane.activity for row in _activity_rows(event, width)][-_ACTIVITY_ROWS:]
     silence = (now - lane.last_sign).total_seconds() if lane.last_sign else 0.0
     if silence >= _SILENCE_WORTH_SAYING:
-        rows = [*rows[1 - _ACTIVITY_ROWS :], Text(f"  … {agent}: no sign for {duration(silence)}", "yellow")]
+        rows = [
+            *rows[1 - _ACTIVITY_ROWS :],
+            Text(f"  … {_agent(lane.iteration)}: no sign for {duration(silence)}", "yellow"),
+        ]
     elif not rows:
-        rows = [Text(f"  … {agent} is at work", "dim")]
+        rows = [Text(f"  … {_agent(lane.iteration)} is at work", "dim")]
     return rows
 
 

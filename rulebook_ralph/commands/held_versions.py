@@ -127,10 +127,11 @@ def _asked(repository: Repository, questions: list[str]) -> list[tuple[str, str,
 
 def _object(line: bytes) -> tuple[str, str, int]:
     """Object, kind and size as git tells them; without any, the question stands there with a word of its own."""
-    words = line.rsplit(b" ", 2)
-    if len(words) == 3 and words[2].isdigit():  # noqa: PLR2004 - object, kind, size
-        return words[0].decode("ascii"), words[1].decode("ascii"), int(words[2])
-    return "", "missing", 0
+    match line.rsplit(b" ", 2):
+        case object_id, kind, size if size.isdigit():
+            return object_id.decode("ascii"), kind.decode("ascii"), int(size)
+        case _:
+            return "", "missing", 0
 
 
 def _ignores_case(repository: Repository) -> bool:

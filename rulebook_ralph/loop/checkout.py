@@ -21,7 +21,7 @@ from rulebook_ralph.core.evidence import CheckResult
 from rulebook_ralph.core.settings import VerificationStep
 from rulebook_ralph.loop.checkout_environment import environment_in
 from rulebook_ralph.loop.project import Project
-from rulebook_ralph.workspace import isolated, isolated_given
+from rulebook_ralph.workspace import isolated, isolated_given, isolated_workspace
 from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.isolated import Isolated
 from rulebook_ralph.workspace.isolated_given import SpoiltError
@@ -242,7 +242,8 @@ class Checkout:
             if self._given.missing:
                 told = f"not there, so the clean checkout is without it: {some(list(self._given.missing))}"
                 self.report(events.Notice("warning", f"workspace.copy and workspace.link: {told}"))
-        return isolated.make(repository, isolated.claim(repository, keeps_work=self.keeps_work), given=self._given)
+        place = isolated_workspace.claim(repository, keeps_work=self.keeps_work)
+        return isolated.make(repository, place, given=self._given)
 
     def _set_up(self, held: Isolated, standing: Standing, base: str) -> None:
         """Run the setup, unless what it made is there and the files that it depends on are the same."""

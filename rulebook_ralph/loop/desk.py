@@ -17,12 +17,12 @@ from rulebook_ralph.core.settings import VerificationStep
 from rulebook_ralph.loop.checkout import Checkout, UnusableError
 from rulebook_ralph.loop.equipment import Equipment, Outfitter
 from rulebook_ralph.loop.landing import Kept
-from rulebook_ralph.loop.onto_branch import merged_onto
 from rulebook_ralph.loop.settler import Settler
 from rulebook_ralph.loop.worker import Worker
 from rulebook_ralph.workspace import guard
 from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.isolated_clone import bring_commits
+from rulebook_ralph.workspace.rebasing import rebased
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
 
 
@@ -82,7 +82,7 @@ class Desk:
         if left is None:
             return None
         tip = self._settler.tip()
-        merged = merged_onto(self._common.project.repository, left.tree, left.base, onto=tip)
+        merged = rebased(self._common.project.repository, left.tree, base=left.base, onto=tip)
         if merged.conflicts:
             self._say_left_out(task, "does not merge with what landed since", some(list(merged.conflicts)))
             return None
@@ -98,14 +98,13 @@ class Desk:
         self._report(events.Notice("info", what))
 
     def open(self, kept: Kept | None) -> Opening:
-        repository, tip = self._common.project.repository, kept.base if kept else self._settler.tip()
-        base = repository.tree_of(tip)
-        tree = kept.tree if kept else base
+        tip = kept.base if kept else self._settler.tip()
+        tree = kept.tree if kept else self._common.project.repository.tree_of(tip)
         lent = self._checkout.lend(tree, tip)
         if self._gear is None or lent.workspace is not self._workspace:
             self._workspace, self.place = lent.workspace, lent.name
             self._gear = replace(self._outfitter, workspace=lent.workspace).equip_at(lent.standing, self._common)
-        opening = replace(lent.workspace.open(tree, base=tip), commit=tip, tree=base)
+        opening = lent.workspace.open(kept.tree if kept else None, base=tip)
         self._gear.gatekeeper.make_ready(opening)
         return opening
 

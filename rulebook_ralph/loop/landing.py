@@ -87,7 +87,7 @@ class Landing:
                 if judged.isolated:  # a dead run may not have come to this
                     self._bring_along(judged, branch)
                 return settlement
-            if repository.commit_of(f"refs/heads/{branch}") != judged.base_commit:
+            if repository.tip(branch) != judged.base_commit:
                 return policy.branch_moved(branch, restarted=judged.restarted)
             raise
         if judged.isolated:
@@ -111,7 +111,7 @@ class Landing:
     def _bring_along(self, judged: Iteration, branch: str) -> None:
         """The user's tree, where the branch is checked out, follows what landed on it from elsewhere."""
         repository = self.project.repository
-        if repository.branch() != branch or judged.commit is None:
+        if judged.commit is None or not repository.is_on(branch):
             return
         left = bring_along(repository, judged.base_commit, judged.commit)
         if left:
@@ -170,7 +170,7 @@ class Landing:
         try:
             commits.move_branch(repository, branch, made.commit, head, reason=message, saved=self._reference)
         except GitError:
-            if repository.commit_of(f"refs/heads/{branch}") == head:
+            if repository.tip(branch) == head:
                 raise
             self._notice("warning", f"branch {branch} moved; the state is committed next time")
             return
@@ -179,13 +179,13 @@ class Landing:
             self._bring_state_along(branch)
         else:
             self._index.publish(made.index)
+            if self.kept is None:
+                self._workspace.take_index(made.index, made.commit)
         self._remember(made.commit, message, on=head)
-        if self.kept is None:
-            self._workspace.take_index(made.index, made.commit)
 
     def _bring_state_along(self, branch: str) -> None:
         """The user's index follows, where the branch is checked out; what a person has staged stays so."""
-        if self.project.config.is_isolated and self.project.repository.branch() == branch:
+        if self.project.config.is_isolated and self.project.repository.is_on(branch):
             bring_state_along(self.project.repository)
 
     def save_state(self) -> None:

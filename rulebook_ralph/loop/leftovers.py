@@ -14,7 +14,7 @@ from rulebook_ralph.loop.project import Project
 from rulebook_ralph.state import disk
 from rulebook_ralph.state.holder import here
 from rulebook_ralph.state.store import StateFolder
-from rulebook_ralph.workspace import guard, isolated
+from rulebook_ralph.workspace import guard, isolated_workspace
 from rulebook_ralph.workspace.raw_files import UNFINISHED
 from rulebook_ralph.workspace.snapshot import Opening
 
@@ -227,7 +227,7 @@ def clear(project: Project) -> None:
             with suppress(OSError):
                 path.unlink()
     with suppress(RalphError):  # there can be no checkout then
-        isolated.remove_dead(project.repository)
+        isolated_workspace.remove_dead(project.repository)
 
 
 def clear_passing(project: Project) -> None:

@@ -127,14 +127,12 @@ class Manager:
 
     def _prepare(self, *, after_death: bool) -> None:
         prepared = prepare(
-            self._gear.project,
+            self._gear,
             self._workspace,
-            self._gear.crew,
             self._options,
             after_death=after_death,
             clock=self._clock,
             notice=self._notice,
-            redactor=self._gear.redactor,
         )
         self._settler = prepared.settler
         self._landing = prepared.settler.landing
@@ -151,7 +149,7 @@ class Manager:
         )
         self._places = self._make_places()
         self._close_places = self._places.close
-        self._say_plan()
+        self._say_plan(prepared.open_tasks)
 
     def _make_places(self) -> InPlace | Desks:
         outside = Outside.of(self._gear.project, self._workspace)
@@ -159,7 +157,7 @@ class Manager:
             return Desks(self._gear, self._outfitter, self._settler, outside.settings)
         return InPlace(self._gear, self._workspace, outside, self._settler, self._report)
 
-    def _say_plan(self) -> None:
+    def _say_plan(self, open_tasks: int) -> None:
         prd, limits = self._settler.prd, self._gear.config.limits
         completed = sum(task.status == "completed" for task in prd.tasks)
         default = self._gear.crew.acting(self._gear.config.defaults.executor, self._clock.now())
@@ -168,7 +166,7 @@ class Manager:
                 project=prd.project,
                 branch=self._settler.branch,
                 agent=self._gear.crew.name_of(default),
-                open_tasks=len(selection.plan(prd, only=self._options.only, reopen=self._turns.reopen)),
+                open_tasks=open_tasks,
                 total_tasks=len(prd.tasks),
                 completed_tasks=completed,
                 max_iterations=self._turns.max_iterations,

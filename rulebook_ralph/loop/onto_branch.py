@@ -20,9 +20,7 @@ from rulebook_ralph.loop.rules.gates import GatesPass
 from rulebook_ralph.loop.rules.integrity import Integrity
 from rulebook_ralph.loop.rules.test_counts import TestCounts
 from rulebook_ralph.loop.worker import Worker
-from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace.rebasing import Rebased, rebased
-from rulebook_ralph.workspace.repository import Repository
 
 _NOT_MERGED = "could not be merged"
 _RED_AFTER_MERGING = "does not hold together with what landed meanwhile"
@@ -40,8 +38,7 @@ def brought_onto(
     """A completed iteration on top of `tip`, the branch's last commit, of which the gates say `base`: its commit there
     where it merges and still holds, else a verdict that charges no attempt. Raises GitError, RalphError.
     """
-    repository = worker.workspace.repository
-    merged = merged_onto(repository, outcome.work, assignment.opening.commit, onto=tip)
+    merged = rebased(worker.workspace.repository, outcome.work, base=assignment.opening.commit, onto=tip)
     if merged.conflicts:
         return assignment, _conflicting(outcome, merged)
     worker.report(Notice("info", "merged with what landed meanwhile: judged again"))
@@ -60,14 +57,6 @@ def brought_onto(
 def merging_failed(outcome: Outcome) -> bool:
     """Whether all that sent an iteration back was what landed meanwhile."""
     return outcome.verdict.hook == MERGE
-
-
-def merged_onto(repository: Repository, tree: str, base: str, *, onto: str) -> Rebased:
-    """A tree that was made of the commit `base`, as it is on top of another commit. Raises GitError."""
-    if base == onto:
-        return Rebased(tree)
-    work = commits.commit_tree(repository, tree, base, "ralph: work to be merged\n", sign=False)
-    return rebased(repository, work, onto=onto)
 
 
 def _judged_there(assignment: Assignment, outcome: Outcome, tools: Tools, tree: str) -> Outcome:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.workspace import isolated_place
+from rulebook_ralph.workspace import isolated_workspace
 from rulebook_ralph.workspace.repository import Repository
 
 
@@ -18,7 +18,7 @@ def own_folders(repository: Repository, tracked: Sequence[str]) -> tuple[str, ..
         path for root in roots for path in (_besides(root, tracked) if root.parent.parent == root.parent else [root])
     ]
     with suppress(RalphError):
-        found.append(isolated_place.folder_of(repository.git.environment, repository.root, repository.git_folder))
+        found.append(isolated_workspace.places_of(repository))
     return tuple(sorted(map(str, found)))
 
 

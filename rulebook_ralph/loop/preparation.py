@@ -1,13 +1,12 @@
 """What is done before the first agent: whatever could stop the run later is looked at, then recovery, the branch."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.core import requirements, selection
-from rulebook_ralph.core.model import PARALLEL, Prd
-from rulebook_ralph.core.redaction import Redactor
-from rulebook_ralph.core.settings import Parallel
+from rulebook_ralph.core.model import PARALLEL, Prd, Task
+from rulebook_ralph.core.settings import Config, Parallel
 from rulebook_ralph.loop import (
     distrust,
     leftovers,
@@ -20,6 +19,7 @@ from rulebook_ralph.loop import (
     ticking,
 )
 from rulebook_ralph.loop.crew import Crew
+from rulebook_ralph.loop.equipment import Equipment
 from rulebook_ralph.loop.landing import Landing
 from rulebook_ralph.loop.options import RunOptions
 from rulebook_ralph.loop.preflight import Ready
@@ -33,30 +33,31 @@ from rulebook_ralph.workspace.snapshot import Workspace
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A run that may begin. `reopen` are blocked tasks that are tried once more; `cost_usd` and `tokens` are what the
-    iterations took that a dead run left open, which count in this run's budget.
+    """A run that may begin. `open_tasks` is how many tasks there are to do, `reopen` are blocked ones among them that
+    are tried once more; `cost_usd` and `tokens` are what the iterations took that a dead run left open, which count in
+    this run's budget.
     """
 
     ready: Ready
     settler: Settler
     reopen: frozenset[str]
+    open_tasks: int
     max_iterations: int
     cost_usd: float = 0.0
     tokens: int = 0
 
 
 def prepare(
-    project: Project,
+    gear: Equipment,
     workspace: Workspace,
-    crew: Crew,
     options: RunOptions,
     *,
     after_death: bool,
     clock: Clock,
     notice: Callable[[str, str], None],
-    redactor: Redactor,
 ) -> Prepared:
     """Raises RalphError for whatever would stop the run; until the recovery of a dead run nothing is changed."""
+    project = gear.project
     prd, data = load_prd(project.folder)
     prd = prd_file.reunited(project, prd, notice)
     preflight.require_writable(project)
@@ -67,10 +68,10 @@ def prepare(
     preflight.require_usable_name(project, prd)
     if not distrust.goes_back_to(project, prd.work_branch):
         preflight.require_same_state(project, prd, data)
-    _require_means(project, crew, prd, options, notice)
+    _require_means(project, gear.crew, prd, options, notice)
     landing = Landing(project, workspace, ready, name=prd.project, clock=clock, notice=notice)
     settler = Settler(project, landing, prd, data, clock=clock, notice=notice)
-    left = recovery.Recovery(project, workspace, settler, crew, ready.who, clock, notice, redactor).recover()
+    left = recovery.Recovery(project, workspace, settler, gear.crew, ready.who, clock, notice, gear.redactor).recover()
     if left or after_death:
         landing.reset_user_index(worked_elsewhere=standing_work.worked_elsewhere(project, left))
         leftovers.clear_passing(project)
@@ -94,11 +95,13 @@ def prepare(
     for line in ticking.said_to_be_done(project.root, settler.prd):
         notice("info", line)
     reopen = _reopened(project, settler.prd, options)
+    order = selection.plan(settler.prd, only=options.only, reopen=reopen)
     return Prepared(
         ready,
         settler,
         reopen,
-        iterations_allowed(project, settler.prd, options, reopen),
+        len(order),
+        _allowed_for(order, project.config),
         cost_usd=sum(record.spent_usd for record in left),
         tokens=sum(record.spent_tokens for record in left),
     )
@@ -135,6 +138,8 @@ def _reopened(project: Project, prd: Prd, options: RunOptions) -> frozenset[str]
 
 def iterations_allowed(project: Project, prd: Prd, options: RunOptions, reopen: Collection[str]) -> int:
     """The run's limit: as configured, else what all open tasks may need together."""
-    config = project.config
-    order = selection.plan(prd, only=options.only, reopen=reopen)
+    return _allowed_for(selection.plan(prd, only=options.only, reopen=reopen), project.config)
+
+
+def _allowed_for(order: Iterable[Task], config: Config) -> int:
     return config.limits.max_iterations or max(1, sum(requirements.attempts_left(config, task) for task in order))

@@ -24,7 +24,7 @@ from rulebook_ralph.loop.project import Project
 from rulebook_ralph.loop.settler import Settler
 from rulebook_ralph.loop.standing_work import is_on_the_way
 from rulebook_ralph.state import disk, history, store
-from rulebook_ralph.workspace import commits, isolated
+from rulebook_ralph.workspace import commits, isolated_workspace
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
 
 _INTERRUPTED = Verdict(
@@ -165,11 +165,11 @@ class Recovery:
         if not record.isolated:
             self.workspace.open(opening.tree)
             return self.workspace.capture(opening)
-        place = isolated.take_over(self.project.repository, saved.place) if saved and saved.place else None
+        place = isolated_workspace.take_over(self.project.repository, saved.place) if saved and saved.place else None
         if place is None:
             return opening.tree
         try:
-            workspace = isolated.reopen(self.project.repository, place, opening)
+            workspace = isolated_workspace.reopen(self.project.repository, place, opening)
             return workspace.capture(opening) if workspace is not None else opening.tree
         finally:
             place.leave()

@@ -99,14 +99,12 @@ class SessionLoop:
     def begin(self, order: Order, *, after_death: bool) -> Step:
         """The first stop: look at all that could stop a run, mend what a dead one left, open the first iteration."""
         prepared = prepare(
-            self._gear.project,
+            self._gear,
             self._workspace,
-            self._gear.crew,
             self._options,
             after_death=after_death,
             clock=self._clock,
             notice=self._notice,
-            redactor=self._gear.redactor,
         )
         note = replace(
             self._note,

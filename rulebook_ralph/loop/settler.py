@@ -79,7 +79,7 @@ class Settler:
 
     def tip(self) -> str:
         """The last commit on the branch. Raises RalphError where it is gone."""
-        tip = self._project.repository.commit_of(f"refs/heads/{self.branch}")
+        tip = self._project.repository.tip(self.branch)
         if tip is None:
             raise RalphError(f"branch {self.branch} is gone; bring it back, then: ralph resume")
         return tip

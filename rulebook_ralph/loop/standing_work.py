@@ -9,7 +9,7 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop import leftovers, restored
 from rulebook_ralph.loop.landing import Kept
 from rulebook_ralph.loop.project import Project
-from rulebook_ralph.loop.unfinished import is_between_stages
+from rulebook_ralph.loop.unfinished import goes_on
 from rulebook_ralph.state import history
 from rulebook_ralph.workspace.snapshot import Workspace
 
@@ -52,8 +52,8 @@ def work_of_last(project: Project, workspace: Workspace) -> Kept | None:
     last = _last(project)
     if last is None:
         return None
-    goes_on = last.completion_status in ("failed", "interrupted", "limited", "cancelled") or is_between_stages(last)
-    if last.tree is None or last.isolated or not goes_on:
+    cancelled = last.completion_status == "cancelled"  # the run may have died before it had put the tree back
+    if last.tree is None or last.isolated or not (cancelled or goes_on(last)):
         return None
     if not project.repository.tree_exists(last.tree):
         return None

@@ -19,10 +19,10 @@ def left_by(last: Iteration) -> Unfinished | None:
     """What a settled iteration left, unless it was completed or put back to the base."""
     if last.tree is None or last.rolled_back:
         return None
-    goes_on = last.completion_status in _GOES_ON or is_between_stages(last)
-    return Unfinished(last.tree, last.base_commit) if goes_on else None
+    return Unfinished(last.tree, last.base_commit) if goes_on(last) else None
 
 
-def is_between_stages(last: Iteration) -> bool:
-    """Whether a stage was verified, but not yet the whole task."""
-    return last.completion_status == "completed" and not last.tasks_completed
+def goes_on(last: Iteration) -> bool:
+    """Whether the task was not ended by it: it failed for now, or verified a stage but not yet the whole task."""
+    verified = last.completion_status == "completed" and not last.tasks_completed
+    return verified or last.completion_status in _GOES_ON

@@ -10,9 +10,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from rulebook_ralph.workspace import isolated_given, isolated_place
 from rulebook_ralph.workspace.clearing import is_below
-from rulebook_ralph.workspace.git import Git, GitError
+from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.ignore_rules import ignored_by
 from rulebook_ralph.workspace.isolated_clone import EMPTY_FOLDERS, clone_of
 from rulebook_ralph.workspace.isolated_files import (
@@ -29,6 +28,7 @@ from rulebook_ralph.workspace.isolated_files import (
 from rulebook_ralph.workspace.isolated_given import Given
 from rulebook_ralph.workspace.isolated_place import Place
 from rulebook_ralph.workspace.isolated_tree import Entries, changed_paths, read_tree, write_files
+from rulebook_ralph.workspace.isolated_workspace import index_in, workspace_in
 from rulebook_ralph.workspace.repository import Repository, within_state
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
 
@@ -40,7 +40,7 @@ class Isolated:
     """One checkout. Its methods raise GitError and OSError, `hold` and `tidy` SpoiltError too."""
 
     def __init__(self, repository: Repository, place: Place, given: Given) -> None:
-        self.workspace = _workspace_in(place, repository)
+        self.workspace = workspace_in(place, repository)
         """The checkout as git works on it, with an index in the place; `ready` gives it what is known of the files."""
         self.root = self.workspace.repository.root
         self.tree = ""
@@ -50,7 +50,7 @@ class Isolated:
         self._place = place
         self._given = given
         self._base = ""
-        self._index = _index_in(place)
+        self._index = index_in(place)
         self._digest = b""
         self._knows_files = True
         self._entries: Entries = {}
@@ -265,62 +265,6 @@ class Isolated:
 def make(repository: Repository, place: Place, *, given: Given | None = None) -> Isolated:
     """An empty checkout in that place; `given` is what it gets besides. Raises OSError."""
     return Isolated(repository, place, given or Given(repository.root))
-
-
-def claim(repository: Repository, *, keeps_work: bool = False) -> Place:
-    """A place for a checkout of the repository, in the user's cache. Raises OSError, RalphError.
-
-    One that `keeps_work` stays when its process dies, until `take_over`.
-    """
-    return isolated_place.claim(_places_of(repository), repository.git_folder, keeps_work=keeps_work)
-
-
-def take_over(repository: Repository, name: str) -> Place | None:
-    """The place of a dead process whose folder has that name; None where it lives, or is gone. Raises OSError,
-    RalphError.
-    """
-    return isolated_place.take_over(_places_of(repository) / Path(name).name)
-
-
-def remove_dead(repository: Repository) -> int:
-    """Remove the places of dead processes, with the work that is in them; how many. Raises RalphError."""
-    return isolated_place.remove_dead(_places_of(repository), with_work=True)
-
-
-def reopen(repository: Repository, place: Place, opening: Opening) -> Workspace | None:
-    """The workspace of a checkout that another process made in the place, for `capture` with its opening; None where no
-    folder stands there any more. Raises OSError, GitError, RalphError.
-    """
-    workspace, index = _workspace_in(place, repository), _index_in(place)
-    git = workspace.repository.git
-    if any(folder.is_symlink() or not folder.is_dir() for folder in (git.root.parent, git.root)):
-        return None
-    isolated_place.open_up(git.root)
-    index.unlink(missing_ok=True)
-    read_tree(git, opening.tree, index, isolated_given.find(repository, copy=(), link=()).hidden)
-    workspace.take_index(index, opening.tree)
-    return workspace
-
-
-def _places_of(repository: Repository) -> Path:
-    return isolated_place.folder_of(repository.git.environment, repository.root, repository.git_folder)
-
-
-def _index_in(place: Place) -> Path:
-    return place.folder / "index"
-
-
-def _workspace_in(place: Place, repository: Repository) -> Workspace:
-    """git on the checkout in a place, with the repository's git folder but never with the user's index."""
-    root = place.folder / "tree" / repository.root.name
-    environment = {
-        **repository.git.environment,
-        "GIT_DIR": str(repository.git_folder),
-        "GIT_WORK_TREE": str(root),
-        "GIT_INDEX_FILE": str(_index_in(place)),
-    }
-    inside = replace(repository, git=Git(root, environment), root=root, own_scratch=place.folder)
-    return Workspace(inside, index=str(place.folder / "captured"), users_index=_index_in(place))
 
 
 def _is_left_out(path: str, opening: Opening) -> bool:

@@ -1,4 +1,4 @@
-"""A commit brought onto another tip: a merge of trees that touches no work tree, no index and no ref.
+"""Work brought onto another tip: a merge of trees that touches no work tree, no index and no ref.
 
 Nobody's configuration decides its outcome: a merge driver of a person's that an agent's `.gitattributes` names could
 drop a change in silence. So git works in a git folder of Ralph's own, where no command is a driver, and attributes are
@@ -36,7 +36,7 @@ _SETTINGS = ("core.attributesFile=/dev/null", "merge.directoryRenames=conflict")
 
 @dataclass(frozen=True, slots=True)
 class Rebased:
-    """The tree of a commit on another tip. With `conflicts` (paths) it is none to go on with; `told` are git's words
+    """A tree on another tip. With `conflicts` (paths) it is none to go on with; `told` are git's words
     about them, a line each, the first of many.
     """
 
@@ -57,19 +57,20 @@ def require_merge(repository: Repository) -> None:
         )
 
 
-def rebased(repository: Repository, commit: str, *, onto: str) -> Rebased:
-    """What `commit` changes of its parent, upon the commit `onto`; its objects are in the repository then. Raises
+def rebased(repository: Repository, tree: str, *, base: str, onto: str) -> Rebased:
+    """A tree that was made of the commit `base`, upon the commit `onto`; its objects are in the repository then. Raises
     GitError.
 
-    History does not matter: a person may have taken back what the parent holds, and it must not come again.
+    History does not matter: a person may have taken back what the base holds, and it must not come again.
     """
-    asked = (f"{commit}^{{tree}}", f"{commit}^", f"{commit}^^{{tree}}", f"{onto}^{{tree}}")
-    tree, parent, before, there = repository.git.text("rev-parse", *asked).splitlines()
-    if onto == parent or there == before:
+    if base == onto:
+        return Rebased(tree)
+    before, there = repository.git.text("rev-parse", f"{base}^{{tree}}", f"{onto}^{{tree}}").splitlines()
+    if there == before:
         return Rebased(tree)
     with _git_of_its_own(repository, onto) as git:
-        base = git.text("commit-tree", before, "-m", "base")
-        sides = [git.text("commit-tree", each, "-p", base, "-m", "side") for each in (there, tree)]
+        start = git.text("commit-tree", before, "-m", "base")
+        sides = [git.text("commit-tree", each, "-p", start, "-m", "side") for each in (there, tree)]
         command = ["git", *OPTIONS, *(word for setting in _SETTINGS for word in ("-c", setting)), *_MERGE, *sides]
         done = subprocess.run(
             command, cwd=git.root, env=dict(git.environment), capture_output=True, check=False, process_group=0

@@ -43,26 +43,29 @@ class Repository:
 
     def head(self) -> str:
         """The commit that is checked out."""
-        return self._head_by_file() or self.git.text("rev-parse", "--verify", "HEAD^{commit}")
+        named = self._said(self.git_folder / "HEAD")
+        return self._commit_said(named) or self.git.text("rev-parse", "--verify", "HEAD^{commit}")
 
-    def _head_by_file(self) -> str:
-        """The commit as HEAD and its ref file say it, without a process; empty where they do not."""
-        try:
-            head = (self.git_folder / "HEAD").read_text("ascii").strip()
-            if head.startswith("ref: "):
-                head = (self.common_folder / head.removeprefix("ref: ")).read_text("ascii").strip()
-        except (OSError, UnicodeDecodeError):
-            return ""
-        return head if _HASH.fullmatch(head) else ""
+    def tip(self, branch: str) -> str | None:
+        """The last commit on a branch, or None."""
+        reference = f"refs/heads/{branch}"
+        return self._commit_said(f"ref: {reference}") or self.commit_of(reference)
 
     def is_on(self, branch: str) -> bool:
-        """Whether the branch is checked out, as HEAD says it, without a process."""
+        """Whether the branch is checked out."""
+        return self._said(self.git_folder / "HEAD") == f"ref: refs/heads/{branch}" or self.branch() == branch
+
+    def _commit_said(self, named: str) -> str:
+        """The commit that HEAD says or the ref it names, without a process; empty where their files do not tell."""
+        said = self._said(self.common_folder / named.removeprefix("ref: ")) if named.startswith("ref: ") else named
+        return said if _HASH.fullmatch(said) else ""
+
+    @staticmethod
+    def _said(file: Path) -> str:
         try:
-            return (self.git_folder / "HEAD").read_text(
-                "utf-8", "surrogateescape"
-            ).strip() == f"ref: refs/heads/{branch}"
-        except OSError:
-            return False
+            return file.read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            return ""
 
     def branch(self) -> str | None:
         """The branch that is checked out; None when HEAD is detached."""

@@ -11,7 +11,7 @@ import termios
 import textwrap
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
@@ -23,31 +23,17 @@ from rulebook_ralph.console import open_console
 from rulebook_ralph.core.events import (
     AgentActivity,
     Event,
-    GateEnded,
     GateStarted,
-    IterationOpened,
-    IterationSettled,
     Notice,
     RunEnded,
-    RunPlanned,
     TaskLine,
     WithinIteration,
 )
-from rulebook_ralph.core.evidence import CheckResult, Usage
+from tests.console_events import GATE_PASSED, GATE_STARTED, PLAN, opened, settled, used
 
 TERMINAL = {"TERM": "xterm-256color"}
-PLAN = RunPlanned("sundial", "ralph/sundial", "demo", 2, 2, 0, 9, None, None)
-PASSED = CheckResult(step="tests", command="make test", passed=True, exit_code=0, duration_ms=400)
 ENDED = RunEnded("complete", "", (TaskLine("t1", "T", "completed", 1, 0.1),), 1, 1, 0, 0.1, 9, 8100, ("ralph show 1",))
 TOKEN = re.compile(r"\x1b\[(\??\d*(?:;\d+)*)([A-Za-z])|([\r\n])|([^\x1b\r\n\x00-\x1f\x7f-\x9f]+)")
-
-
-def opened(number: int, title: str = "Read numerals") -> IterationOpened:
-    return IterationOpened(number, number, 9, f"t{number}", title, "coder", 1, 5, number - 1, 2)
-
-
-def settled(number: int) -> IterationSettled:
-    return IterationSettled(number, f"t{number}", "completed", "", "abc", 1, 2300, Usage(), 0.1, 0.1, 9, number, 2)
 
 
 @dataclass
@@ -185,19 +171,19 @@ def show(terminal: Terminal, *events: Event) -> None:
 def test_what_is_finished_stays_once_and_the_live_lines_go(terminal: Terminal) -> None:
     show(
         terminal,
-        *(PLAN, GateStarted("tests", "make test", on_base=True), GateEnded(PASSED, on_base=True)),
+        *(PLAN, replace(GATE_STARTED, on_base=True), replace(GATE_PASSED, on_base=True)),
         *(
             opened(1),
             AgentActivity("tool", "Bash", "ls"),
-            GateStarted("tests", "make test"),
-            GateEnded(PASSED),
+            GATE_STARTED,
+            GATE_PASSED,
             settled(1),
         ),
         *(Notice("warning", "look out"), opened(2), AgentActivity("text", "hello"), settled(2), ENDED),
     )
     screen = Played(80).play(terminal.close())
     text = "\n".join(screen.rows)
-    for once in ("2 of 2 tasks open", "✔ gate tests  0.4 s", "✔ #1 t1", "    ✔ tests 0.4 s", "! look out", "✔ #2 t2"):
+    for once in ("9 of 12 tasks open", "✔ gate tests  1.2 s", "✔ #1 t1", "    ✔ tests 1.2 s", "! look out", "✔ #2 t2"):
         assert text.count(once) == 1, once
     assert "✔ all complete: 1 completed" in text
     assert screen.rows[-2] == "→ ralph show 1"
@@ -211,16 +197,16 @@ def test_while_it_runs_one_sees_the_task_the_agent_and_the_gate(terminal: Termin
         console.report(PLAN)
         console.report(opened(1))
         terminal.shows(
-            "▸ t1  Read numerals", "iteration 1 of 9 · attempt 1 of 5", "0 of 2 tasks · 0:0", "demo is at work"
+            "▸ t1  A title", "iteration 1 of 20 · attempt 2 of 5", "3 of 12 tasks · 0:0", "claude is at work"
         )
         console.report(AgentActivity("tool", "Bash", "ls -l"))
         console.report(AgentActivity("text", "I see it."))
         terminal.shows("● Bash  ls -l", "│ I see it.")
-        console.report(GateStarted("tests", "make test"))
+        console.report(GATE_STARTED)
         rows = terminal.shows(" tests  0:0", "make test")
         assert not any("I see" in row for row in rows)
-        console.report(GateEnded(PASSED))
-        terminal.shows("✔ tests  0.4 s")
+        console.report(GATE_PASSED)
+        terminal.shows("✔ tests  1.2 s")
         console.line("said between")
         terminal.shows("said between", "▸ t1")
 
@@ -246,7 +232,7 @@ def test_hostile_text_neither_moves_the_cursor_nor_is_markup(terminal: Terminal)
     show(
         terminal,
         PLAN,
-        opened(1, hostile),
+        opened(1, title=hostile),
         AgentActivity("tool", hostile, hostile),
         AgentActivity("text", hostile),
         GateStarted("tests", hostile),
@@ -268,7 +254,7 @@ def test_a_narrow_terminal(columns: int) -> None:
     show(
         terminal,
         PLAN,
-        opened(1, "A title that is long" * 9),
+        opened(1, title="A title that is long" * 9),
         AgentActivity("tool", "Bash", "ls" * 99),
         settled(1),
         ENDED,
@@ -281,7 +267,7 @@ def test_after_getting_narrower_it_goes_back_over_the_lines_that_broke(terminal:
         terminal.file, sys.stderr, environment=TERMINAL, now=lambda: datetime(2026, 1, 1, tzinfo=UTC)
     ) as console:
         console.report(PLAN)
-        console.report(opened(1, "x" * 65))
+        console.report(opened(1, title="x" * 65))
         console.report(AgentActivity("tool", "Bash", "y" * 65))
         terminal.shows("y" * 65)
         before = len(terminal.stream)
@@ -312,7 +298,7 @@ def test_four_threads_that_report_at_once_are_shown_together_and_end_one_by_one(
     def work(number: int) -> None:
         console.report(opened(number))
         for count in range(2_500):
-            console.report(WithinIteration(number, AgentActivity("tool", f"Tool{number}", f"use {count}")))
+            console.report(used(number, f"Tool{number}", f"use {count}"))
 
     with open_console(terminal.file, sys.stderr, environment=TERMINAL, now=now) as console:
         console.report(PLAN)
@@ -327,7 +313,7 @@ def test_four_threads_that_report_at_once_are_shown_together_and_end_one_by_one(
         console.report(WithinIteration(3, Notice("warning", "look out")))
         for number in (2, 4, 1):
             console.report(settled(number))
-        rows = terminal.shows("▸ t3  Read numerals", "iteration 3 of 9 · attempt 1 of 5", "t3: ! look out")
+        rows = terminal.shows("▸ t3  A title", "iteration 3 of 20 · attempt 2 of 5", "t3: ! look out")
         assert [row.split()[2] for row in rows if row.startswith("✔ #")] == ["t2", "t4", "t1"]
         assert not any("at work" in row for row in rows)
     assert took < 2
@@ -339,7 +325,7 @@ def test_nothing_is_written_while_nothing_changes(terminal: Terminal) -> None:
     with open_console(terminal.file, sys.stderr, environment=TERMINAL, now=lambda: noon) as console:
         console.report(PLAN)
         console.report(opened(1))
-        console.report(GateStarted("tests", "make test"))
+        console.report(GATE_STARTED)
         terminal.shows("make test")
         before = len(terminal.stream)
         time.sleep(0.6)

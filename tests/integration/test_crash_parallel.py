@@ -3,39 +3,38 @@
 The order of calls is another in each run, so a point's number is no more than some moment of that kind.
 """
 
-import errno
 import random
 import time
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from rulebook_ralph.errors import ExitCode
+from tests.crash.cases import Points, require_died, require_same, require_told, spread
 from tests.crash.parallel import Ending, Workers, make_workers
 from tests.crash.points import Mode
 from tests.crash.scenario import Zygote
 from tests.harness import Ran
-from tests.integration.test_crash import ONE_LINE, require_died, spread
 
-POINTS = {
-    "create": 480,
-    "write": 370,
-    "append": 9,
-    "truncate": 2,
-    "rename": 90,
-    "link": 26,
-    "fsync": 185,
-    "remove": 225,
-    "mkdir": 275,
-    "chmod": 60,
-    "git": 275,
-    "git end": 275,
-    "git read": 300,
-    "process": 21,
-}
-"""As many as a run has, at the most."""
+POINTS = Points(
+    {
+        "create": 480,
+        "write": 370,
+        "append": 9,
+        "truncate": 2,
+        "rename": 90,
+        "link": 26,
+        "fsync": 185,
+        "remove": 225,
+        "mkdir": 275,
+        "chmod": 60,
+        "git": 275,
+        "git end": 275,
+        "git read": 300,
+        "process": 21,
+    }
+)
 SEVERAL_AT_WORK = 7
 """The process at whose start several agents have begun."""
 
@@ -43,11 +42,8 @@ SEVERAL_AT_WORK = 7
 @pytest.fixture(scope="module")
 def undisturbed(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Ending:
     workers = make_workers(tmp_path_factory.mktemp("undisturbed"), zygote)
-    listing = workers.project.beside / "points"
-    ran = workers.ralph("run", plan=workers.plan("record", listing=str(listing)))
+    ran = POINTS.run_undisturbed(workers)
     workers.check_end()
-    found = Counter(line.partition("\t")[0] for line in listing.read_text().splitlines())
-    assert {kind: count for kind, count in found.items() if count > POINTS[kind]} == {}, "raise POINTS"
     return workers.end(ran.code)
 
 
@@ -56,20 +52,11 @@ def workers(tmp_path: Path, zygote: Zygote) -> Workers:
     return make_workers(tmp_path, zygote)
 
 
-def all_of(*kinds: str) -> list[tuple[str, int]]:
-    return [(kind, number) for kind in kinds for number in range(1, POINTS[kind] + 1)]
-
-
 def require_same_end(workers: Workers, undisturbed: Ending, ran: Ran, *, died: bool = True) -> None:
     assert "Traceback" not in ran.err, ran.err
     assert ran.code == ExitCode.BLOCKED, (ran.code, ran.err, ran.out)
     workers.check_end(folders=died)
-    ending = workers.end(ran.code)
-    for name in Ending.__dataclass_fields__:
-        assert getattr(ending, name) == getattr(undisturbed, name), (name, ran.out, ran.err)
-
-
-KILLED = all_of(*(kind for kind in POINTS if kind != "git read"))
+    require_same(workers.end(ran.code), undisturbed, ran)
 
 
 def test_killed(workers: Workers, undisturbed: Ending, kind: str, number: int) -> None:
@@ -93,19 +80,10 @@ def test_killed_in_resume(workers: Workers, undisturbed: Ending, kind: str, numb
     require_same_end(workers, undisturbed, workers.ralph("resume"))
 
 
-POWER_CUTS: list[tuple[Mode, str, int]] = [(mode, *point) for mode in ("lost", "torn") for point in KILLED]
-
-
 def test_power_cut(workers: Workers, undisturbed: Ending, mode: Mode, kind: str, number: int) -> None:
     require_died(workers.ralph("run", plan=workers.plan(mode, kind, number)))
     workers.start_machine_anew()
     require_same_end(workers, undisturbed, workers.ralph("resume"))
-
-
-FILES = all_of("create", "write", "append", "truncate", "rename", "link", "fsync", "remove", "mkdir", "chmod")
-FAILING = [(errno.EIO, *point) for point in [*all_of("git", "git read"), *FILES]]
-FAILING += [(errno.EACCES, *point) for point in FILES]
-FULL = all_of("create", "write", "append", "mkdir", "git")
 
 
 def test_call_fails(workers: Workers, undisturbed: Ending, code: int, kind: str, number: int) -> None:
@@ -117,17 +95,6 @@ def test_call_fails(workers: Workers, undisturbed: Ending, code: int, kind: str,
 def test_disk_is_full(workers: Workers, undisturbed: Ending, kind: str, number: int) -> None:
     require_told(workers, workers.ralph("run", plan=workers.plan("full", kind, number)))
     require_same_end(workers, undisturbed, workers.ralph("resume"), died=False)
-
-
-def require_told(workers: Workers, ran: Ran) -> None:
-    """The run ended by itself: undisturbed after all, or with one line that says where and what to do."""
-    if ran.code == ExitCode.BLOCKED:
-        assert ran.err == ""
-        return
-    assert ran.code in (ExitCode.UNEXPECTED, ExitCode.INVALID), (ran.code, ran.err, ran.out)
-    assert "unexpected error" not in ran.err
-    assert ONE_LINE.fullmatch(ran.err), ran.err
-    assert str(workers.project.root.parent) in ran.err
 
 
 @pytest.mark.thorough
@@ -179,12 +146,12 @@ def test_goes_on_in_the_tree(workers: Workers, undisturbed: Ending) -> None:
 
 
 CASES: dict[str, tuple[tuple[str, ...], Sequence[object]]] = {
-    "test_killed": (("kind", "number"), KILLED),
-    "test_killed_with_git": (("kind", "number"), all_of("git")),
-    "test_killed_in_resume": (("kind", "number"), KILLED),
-    "test_power_cut": (("mode", "kind", "number"), POWER_CUTS),
-    "test_call_fails": (("code", "kind", "number"), FAILING),
-    "test_disk_is_full": (("kind", "number"), FULL),
+    "test_killed": (("kind", "number"), POINTS.killed),
+    "test_killed_with_git": (("kind", "number"), POINTS.all_of("git")),
+    "test_killed_in_resume": (("kind", "number"), POINTS.killed),
+    "test_power_cut": (("mode", "kind", "number"), POINTS.power_cuts),
+    "test_call_fails": (("code", "kind", "number"), POINTS.failing),
+    "test_disk_is_full": (("kind", "number"), POINTS.full),
     "test_killed_at_any_moment": (("seed",), [(seed,) for seed in range(200)]),
 }
 """Test -> its arguments and all cases, of which one runs always, if any: it takes two seconds."""

@@ -251,12 +251,18 @@ def test_it_never_loops_for_ever(session: Session, tmp_path: Path) -> None:
     assert all(record.phase == "settled" for record in session.project.records)
 
 
-def test_judging_ends_before_the_hooks_timeout_and_says_so(session: Session) -> None:
+def work_before_a_slow_gate(session: Session, command: str) -> Project:
+    """The first task's work stands there; its gate runs the command while the file `slow` does too."""
     project = session.project
-    project.configure(gates=[{"name": "slow", "kind": "test", "command": "test ! -e slow || sleep 30"}])
+    project.configure(gates=[{"name": "slow", "kind": "test", "command": f"test ! -e slow || {command}"}])
     session.begin()
     session.stop()
     project.write({"work/one.txt": "1\n", "slow": ""})
+    return project
+
+
+def test_judging_ends_before_the_hooks_timeout_and_says_so(session: Session) -> None:
+    project = work_before_a_slow_gate(session, "sleep 30")
     answer = session.stop(DONE, timeout=31)
     assert "decision" not in answer
     assert "ralph verify" in answer["systemMessage"]
@@ -265,11 +271,7 @@ def test_judging_ends_before_the_hooks_timeout_and_says_so(session: Session) -> 
 
 
 def test_a_hook_that_is_killed_is_mended_by_the_next_stop(session: Session) -> None:
-    project = session.project
-    project.configure(gates=[{"name": "slow", "kind": "test", "command": "test ! -e slow || (touch run; sleep 61)"}])
-    session.begin()
-    session.stop()
-    project.write({"work/one.txt": "1\n", "slow": ""})
+    project = work_before_a_slow_gate(session, "(touch run; sleep 61)")
     command = [sys.executable, "-m", "rulebook_ralph", "hook", "stop", "--timeout", "600"]
     environment = {**os.environ, **project.environment, "CLAUDE_PID": str(os.getpid())}
     with subprocess.Popen(command, cwd=project.root, env=environment, stdin=subprocess.PIPE) as hook:

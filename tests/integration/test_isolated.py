@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.workspace import isolated, isolated_given, isolated_place
+from rulebook_ralph.workspace import isolated, isolated_given, isolated_place, isolated_workspace
 from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.isolated import Isolated
 from rulebook_ralph.workspace.isolated_clone import bring_commits
@@ -44,7 +44,7 @@ def repository_of(project: Project) -> Repository:
 def checkout(project: Project, **given: list[str]) -> Isolated:
     repository = repository_of(project)
     found = isolated_given.find(repository, copy=given.get("copy", []), link=given.get("link", []))
-    return isolated.make(repository, isolated.claim(repository), given=found)
+    return isolated.make(repository, isolated_workspace.claim(repository), given=found)
 
 
 def tree_of(project: Project, revision: str = "HEAD") -> str:
@@ -335,15 +335,15 @@ def test_places_of_dead_processes_and_of_vanished_repositories_go(project: Proje
     repository = repository_of(project)
     environment = repository.git.environment
     code = (
-        "import os, sys; from pathlib import Path; from rulebook_ralph.workspace import isolated\n"
+        "import os, sys; from pathlib import Path; from rulebook_ralph.workspace import isolated_workspace\n"
         "from rulebook_ralph.workspace.repository import open_repository\n"
-        "place = isolated.claim(open_repository(Path(sys.argv[1]), dict(os.environ)))\n"
+        "place = isolated_workspace.claim(open_repository(Path(sys.argv[1]), dict(os.environ)))\n"
         "(place.folder / 'x').mkdir(mode=0o500); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", code, str(project.root)], env=environment, check=False)
-    folder = isolated_place.folder_of(environment, repository.root, repository.git_folder)
+    folder = isolated_workspace.places_of(repository)
     assert len(list(folder.glob("*.lock"))) == 1
-    living = isolated.claim(repository)
+    living = isolated_workspace.claim(repository)
     assert [path.name for path in folder.glob("*.lock")] == [f"{living.folder.name}.lock"]
     assert isolated_place.remove_vanished(environment) == 0
     shutil.rmtree(project.root)
@@ -357,7 +357,7 @@ def test_places_of_dead_processes_and_of_vanished_repositories_go(project: Proje
 def test_a_cache_within_the_repository_is_refused(project: Project) -> None:
     repository = open_repository(project.root, {**os.environ, "XDG_CACHE_HOME": str(project.root / "cache")})
     with pytest.raises(RalphError, match="XDG_CACHE_HOME"):
-        isolated.claim(repository)
+        isolated_workspace.claim(repository)
 
 
 def test_a_workspace_for_an_agent(project: Project) -> None:
@@ -484,10 +484,10 @@ def test_work_in_a_dead_processs_place_is_taken_over(project: Project) -> None:
     repository = repository_of(project)
     code = (
         "import json, os, sys; from pathlib import Path\n"
-        "from rulebook_ralph.workspace import isolated, isolated_given\n"
+        "from rulebook_ralph.workspace import isolated, isolated_given, isolated_workspace\n"
         "from rulebook_ralph.workspace.repository import open_repository\n"
         "repository = open_repository(Path(sys.argv[1]), dict(os.environ))\n"
-        "place = isolated.claim(repository, keeps_work=True)\n"
+        "place = isolated_workspace.claim(repository, keeps_work=True)\n"
         "given = isolated_given.find(repository, copy=['local'], link=[])\n"
         "held = isolated.make(repository, place, given=given)\n"
         "held.hold(repository.tree_of('HEAD'), repository.head())\n"
@@ -505,34 +505,34 @@ def test_work_in_a_dead_processs_place_is_taken_over(project: Project) -> None:
         assert process.stdout
         name, commit, tree, untracked, rules = json.loads(process.stdout.readline())
         wait_for(lambda: len(list(Path(project.beside / "cache").rglob("x.o"))) == 1, "its work")
-        assert isolated.take_over(repository, name) is None, "its process lives"
+        assert isolated_workspace.take_over(repository, name) is None, "its process lives"
         process.kill()
-    isolated.claim(repository).give_up()
-    place = isolated.take_over(repository, name)
+    isolated_workspace.claim(repository).give_up()
+    place = isolated_workspace.take_over(repository, name)
     assert place is not None
     opening = Opening(commit, tree, frozenset(untracked), {path: text.encode() for path, text in rules.items()})
-    workspace = isolated.reopen(repository, place, opening)
+    workspace = isolated_workspace.reopen(repository, place, opening)
     assert workspace is not None
     made = workspace.capture(opening)
     assert {change.path for change in workspace.changes(tree, made)} == {"a.txt", ".gitignore", "new"}
     assert project.status() == ["?? local"]
     place.give_up()
     assert not place.folder.exists()
-    assert isolated.take_over(repository, name) is None
+    assert isolated_workspace.take_over(repository, name) is None
 
 
 def test_work_that_nobody_takes_over_can_be_removed(project: Project) -> None:
     repository = repository_of(project)
     code = (
-        "import os, sys; from pathlib import Path; from rulebook_ralph.workspace import isolated\n"
+        "import os, sys; from pathlib import Path; from rulebook_ralph.workspace import isolated_workspace\n"
         "from rulebook_ralph.workspace.repository import open_repository\n"
-        "isolated.claim(open_repository(Path(sys.argv[1]), dict(os.environ)), keeps_work=True)"
+        "isolated_workspace.claim(open_repository(Path(sys.argv[1]), dict(os.environ)), keeps_work=True)"
     )
     environment = repository.git.environment
     for _ in range(2):
         subprocess.run([sys.executable, "-c", code, str(project.root)], env=environment, check=True)
     assert isolated_place.remove_vanished(environment) == 0
-    assert isolated.remove_dead(repository) == 2
+    assert isolated_workspace.remove_dead(repository) == 2
     subprocess.run([sys.executable, "-c", code, str(project.root)], env=environment, check=True)
     shutil.rmtree(project.root)
     assert isolated_place.remove_vanished(environment) == 1

@@ -28,6 +28,12 @@ def repository_of(project: Project) -> Repository:
     return open_repository(project.root, os.environ)
 
 
+def upon(project: Project, commit: str, *, onto: str) -> Rebased:
+    """What the commit changes of its parent, upon another one."""
+    tree, base = project.git("rev-parse", f"{commit}^{{tree}}", f"{commit}^").splitlines()
+    return rebased(repository_of(project), tree, base=base, onto=onto)
+
+
 def beside(project: Project, mine: Act, theirs: Act) -> tuple[str, str]:
     """Two commits on one base, with nothing of them in the work tree."""
     made = []
@@ -48,7 +54,7 @@ def edit(name: str, old: str, new: str) -> Act:
 def brought(project: Project, mine: Act, theirs: Act) -> Rebased:
     commit, onto = beside(project, mine, theirs)
     before = project.git("status", "--porcelain"), project.refs()
-    merged = rebased(repository_of(project), commit, onto=onto)
+    merged = upon(project, commit, onto=onto)
     assert (project.git("status", "--porcelain"), project.refs()) == before
     assert not [path for path in (project.root / ".git" / "ralph").iterdir() if path.name.startswith("nothing-")]
     return merged
@@ -70,7 +76,7 @@ def bytes_of(content: bytes) -> Act:
 def test_on_its_own_parent_it_is_its_own_tree(project: Project) -> None:
     parent = project.git("rev-parse", "HEAD")
     commit = project.commit("more", text="other\n")
-    merged = rebased(repository_of(project), commit, onto=parent)
+    merged = upon(project, commit, onto=parent)
     assert merged == Rebased(project.git("rev-parse", f"{commit}^{{tree}}"))
 
 
@@ -79,7 +85,7 @@ def test_what_a_person_dropped_from_the_branch_does_not_come_again(project: Proj
     onto = project.git("rev-parse", "HEAD")
     project.commit("dropped", new="dropped\n", text=LINES.replace("one", "1"))
     commit = project.commit("work", text=LINES.replace("one", "1").replace("six", "6"))
-    merged = rebased(repository_of(project), commit, onto=onto)
+    merged = upon(project, commit, onto=onto)
     assert merged.conflicts == ()
     assert project.git("show", f"{merged.tree}:text") == LINES.replace("six", "6").strip()
     assert project.git("diff-tree", "-r", "--name-only", onto, merged.tree) == "text"
@@ -141,10 +147,10 @@ def test_a_submodule_that_both_moved_is_a_conflict(project: Project) -> None:
 
     base = head
     base = at(head)
-    merged = rebased(repository_of(project), at(other), onto=at(third))
+    merged = upon(project, at(other), onto=at(third))
     assert merged.conflicts == ("sub",)
     assert "submodule" in merged.told[0]
-    merged = rebased(repository_of(project), at(other), onto=base)
+    merged = upon(project, at(other), onto=base)
     assert merged.conflicts == ()
 
 
@@ -181,7 +187,7 @@ def test_attributes_are_those_of_the_tip_not_of_the_work(project: Project) -> No
 
 def test_a_commit_that_is_not_there(project: Project) -> None:
     with pytest.raises(GitError):
-        rebased(repository_of(project), "0" * 40, onto="HEAD")
+        rebased(repository_of(project), "HEAD^{tree}", base="0" * 40, onto="HEAD")
 
 
 def test_a_git_that_is_too_old(project: Project, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import json
 import os
 import unicodedata
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
@@ -34,10 +34,10 @@ from rulebook_ralph.core.events import (
 )
 from rulebook_ralph.core.evidence import CheckResult, StopReason, Usage
 from rulebook_ralph.core.review import Look, Review, ReviewIssue, Severity, reviewed
+from tests.console_events import GATE_STARTED, NOON
 
-NOON = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
 PLAN = RunPlanned("sundial", "ralph/sundial", "demo", 2, 3, 1, 9, 3600, None)
-OPENED = IterationOpened(7, 1, 9, "phase1_read", "Read numerals", "coder", 2, 5, 1, 3)
+OPENED = IterationOpened(7, 1, 9, "phase1_read", "Read numerals", "coder", 2, 5, 1, 3, "codex")
 TESTS = CheckResult(step="tests", kind="test", command="make test", passed=False, exit_code=1, duration_ms=1234)
 SETTLED = IterationSettled(
     7, "phase1_read", "completed", "", "0123456789ab", 2, 65_000, Usage(input_tokens=1500), 0.42, 0.5, 2000, 2, 3
@@ -97,7 +97,7 @@ def test_a_run_as_plain_lines() -> None:
         OPENED,
         AgentActivity("text", "thinking aloud"),
         AgentActivity("tool", "Bash", "make\ttest"),
-        GateStarted("tests", "make test"),
+        GATE_STARTED,
         GateEnded(TESTS),
         SETTLED,
         ENDED,
@@ -376,15 +376,13 @@ def test_a_frame_tells_task_progress_and_what_the_agent_does() -> None:
 
 
 def test_a_frame_shows_gates_as_they_run_and_end() -> None:
-    rows = live_rows(
-        PLAN, OPENED, GateStarted("tests", "make test"), GateEnded(TESTS), GateStarted("lint", "ruff check")
-    )
+    rows = live_rows(PLAN, OPENED, GATE_STARTED, GateEnded(TESTS), GateStarted("lint", "ruff check"))
     assert rows[-2] == "  ✘ tests  1.2 s  exit code 1"
     assert rows[-1][3:] == " lint  0:05  ruff check"
 
 
-def test_a_frame_says_when_the_agent_gives_no_sign() -> None:
-    assert live_rows(PLAN, OPENED, seconds=75)[-1] == "  … demo: no sign for 1 min 15 s"
+def test_a_frame_says_when_the_agent_of_the_task_gives_no_sign() -> None:
+    assert live_rows(PLAN, OPENED, seconds=75)[-1] == "  … codex: no sign for 1 min 15 s"
 
 
 def test_a_frame_keeps_to_a_low_terminal() -> None:

@@ -5,7 +5,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from threading import Barrier, Thread
 from typing import get_args
 
@@ -27,42 +27,19 @@ from rulebook_ralph.core.events import (
     Event,
     GateEnded,
     GateStarted,
-    IterationOpened,
-    IterationSettled,
     Notice,
     ReviewEnded,
     RunEnded,
-    RunPlanned,
     Waiting,
     WithinIteration,
 )
-from rulebook_ralph.core.evidence import CheckResult, Usage
+from rulebook_ralph.core.evidence import CheckResult
 from rulebook_ralph.core.review import Look, reviewed
 from rulebook_ralph.state.lock import Holder
+from tests.console_events import GATE_PASSED, GATE_STARTED, NOON, PLAN, opened, said, settled, used
 
-NOON = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
-PLAN = RunPlanned("sundial", "ralph/sundial", "demo", 9, 12, 3, 20, 3600, None, workers=3)
-PASSED = CheckResult(step="tests", command="make test", passed=True, exit_code=0, duration_ms=1234)
 ENDED = RunEnded("complete", "", (), 3, 3, 0, 0.3, 30, 9000)
 HOSTILE = "\x1b[2J\x1b[H\u202eevil\n12:00:00 two: forged\r\x9b1A\u200b"
-
-
-def opened(number: int, task: str | None = None, title: str = "A title") -> IterationOpened:
-    return IterationOpened(number, number, 20, task or f"t{number}", title, "coder", 2, 5, 3, 12, "claude")
-
-
-def settled(number: int, task: str | None = None) -> IterationSettled:
-    return IterationSettled(
-        number, task or f"t{number}", "completed", "", "0123456789ab", 1, 2300, Usage(), 0.1, 0.1, 9, 4, 12
-    )
-
-
-def said(number: int, text: str) -> WithinIteration:
-    return WithinIteration(number, AgentActivity("text", text))
-
-
-def used(number: int, tool: str, detail: str = "") -> WithinIteration:
-    return WithinIteration(number, AgentActivity("tool", tool, detail))
 
 
 def live(*happened: Event, width: int = 79, height: int = 23, seconds: float = 5) -> list[str]:
@@ -88,7 +65,7 @@ def test_a_frame_has_a_block_for_each_open_iteration() -> None:
         PLAN,
         *(opened(7, "read"), opened(8, "write"), opened(9, "parse")),
         *(used(7, "Edit", "a.py"), said(8, "I look."), used(7, "Bash", "ls")),
-        *(WithinIteration(9, GateStarted("tests", "make test")), WithinIteration(9, GateEnded(PASSED))),
+        *(WithinIteration(9, GATE_STARTED), WithinIteration(9, GATE_PASSED)),
         WithinIteration(9, GateStarted("lint", "ruff check")),
     )
     assert [re.sub("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", "*", row) for row in rows] == [
@@ -128,7 +105,7 @@ def test_where_not_even_a_line_is_left_for_each_it_says_how_many_more() -> None:
 
 def test_gates_that_run_at_once_share_the_one_line_there_is() -> None:
     gates = [WithinIteration(1, GateStarted(step, "make")) for step in ("tests", "lint", "types")]
-    rows = live(PLAN, opened(1), opened(2), *gates, WithinIteration(1, GateEnded(PASSED)), height=6)
+    rows = live(PLAN, opened(1), opened(2), *gates, WithinIteration(1, GATE_PASSED), height=6)
     assert rows[3].endswith("lint, types  0:05")
 
 
@@ -201,7 +178,7 @@ def test_interleaved_iterations_as_plain_lines() -> None:
         *(PLAN, opened(7, "read"), opened(8, "write")),
         *(said(7, "I look "), said(8, "Now "), used(8, "Edit", "b.py"), said(7, "at it.\n"), used(7, "Bash", "ls")),
         WithinIteration(8, Notice("warning", "look out")),
-        *(WithinIteration(7, GateEnded(PASSED)), WithinIteration(7, ReviewEnded(review))),
+        *(WithinIteration(7, GATE_PASSED), WithinIteration(7, ReviewEnded(review))),
         *(said(7, "the end"), settled(7, "read"), said(8, "still"), ENDED),
     )
     assert [line.removeprefix("12:00:00 ") for line in lines[:-1]] == [
@@ -220,7 +197,7 @@ def test_interleaved_iterations_as_plain_lines() -> None:
 
 
 def test_quiet_names_the_task_of_a_warning_and_says_no_more_than_else() -> None:
-    happened = (opened(7, "read"), said(7, "I look.\n"), used(7, "Edit"), WithinIteration(7, GateEnded(PASSED)))
+    happened = (opened(7, "read"), said(7, "I look.\n"), used(7, "Edit"), WithinIteration(7, GATE_PASSED))
     lines = plain(
         *happened, WithinIteration(7, Notice("warning", "w")), WithinIteration(7, Notice("info", "i")), quiet=True
     )

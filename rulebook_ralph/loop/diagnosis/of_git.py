@@ -61,7 +61,7 @@ def version(told: str, program: str) -> Diagnosis:
 def branch(project: Project, prd: Prd, data: bytes) -> Diagnosis:
     """Where the work is to happen, and whether a run gets there."""
     repository, wanted = project.repository, prd.work_branch
-    if repository.branch() == wanted:
+    if repository.is_on(wanted):
         return ok(f"on branch {wanted}, where the work happens")
     try:
         require_branch(repository, wanted)
