@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from rulebook_ralph.core.criteria_reading import completion_faults, override_faults
 from rulebook_ralph.core.identifiers import problem_with_id
 from rulebook_ralph.core.model import Prd, Task
+from rulebook_ralph.core.nesting import nesting_faults
 from rulebook_ralph.core.problem import Fault, JsonPath, escaped
 
 MOST_CYCLES = 10
@@ -12,8 +13,10 @@ LONGEST_CYCLE_SHOWN = 12
 
 
 def problems_of(prd: Prd) -> tuple[Fault, ...]:
-    """Everything wrong with the meaning of a PRD, in file order, dependency cycles last."""
-    return (*_project_faults(prd), *_id_faults(prd.tasks), *_task_faults(prd.tasks), *_cycle_faults(prd.tasks))
+    """Everything wrong with the meaning of a PRD, each kind in file order, dependency cycles last."""
+    tasks = prd.tasks
+    of_prd, of_tasks = _project_faults(prd), (*_id_faults(tasks), *_task_faults(tasks))
+    return (*of_prd, *of_tasks, *_nesting_faults(prd), *_cycle_faults(tasks))
 
 
 def _project_faults(prd: Prd) -> Iterator[Fault]:
@@ -58,6 +61,15 @@ def _task_faults(tasks: tuple[Task, ...]) -> Iterator[Fault]:
             meant = other_case.get(dependency.casefold())
             hint = f"; did you mean {_quoted(meant)}?" if meant is not None else ""
             yield Fault(path, f"there is no task {_quoted(dependency)}{hint}")
+
+
+def _nesting_faults(prd: Prd) -> Iterator[Fault]:
+    yield from nesting_faults(prd.extra, ())
+    yield from nesting_faults(prd.totals.extra, ("totals",))
+    for index, task in enumerate(prd.tasks):
+        if task.metadata or task.extra:
+            yield from nesting_faults(task.metadata, ("tasks", index, "metadata"))
+            yield from nesting_faults(task.extra, ("tasks", index))
 
 
 def _cycle_faults(tasks: tuple[Task, ...]) -> Iterator[Fault]:

@@ -74,7 +74,7 @@ def _own_record(left: Leftovers) -> Iteration | None:
     if left.record is None:
         return None
     try:
-        return codec.decode_iteration(left.record, name=leftovers.record_name(left.number))
+        return codec.decode_iteration(left.record, name=history.name_of(left.number))
     except RalphError:
         return None
 
@@ -88,7 +88,7 @@ def _put_back_record(project: Project, left: Leftovers, own: Iteration, notice: 
         return
     before_it = own.phase == "judged" and there is not None and _phase(there, path) == "executing"
     if there is not None and not before_it:
-        folder = leftovers.keep_aside(project, left.number, {leftovers.record_name(left.number): there})
+        folder = leftovers.keep_aside(project, left.number, {history.name_of(left.number): there})
         notice("warning", f"{path} is not as Ralph wrote it, and was put back (the other version is in {folder})")
     _write(path, left.record)
 
@@ -140,7 +140,7 @@ def _put_back_past(project: Project, left: Leftovers, notice: Notice) -> None:
     if left.guarded.head_was() != head.read_text("utf-8", "replace").strip():
         standing = [name for name in past if disk.content_of(project.folder.path / name) is not None]
         blobs = commits.blobs_of_files(project.repository, standing)
-        lost += [name for name in standing if blobs[name] != saved[name] and name != leftovers.record_name(left.number)]
+        lost += [name for name in standing if blobs[name] != saved[name] and name != history.name_of(left.number)]
     others = {name: disk.content_of(project.folder.path / name) for name in lost}
     folder = leftovers.keep_aside(project, left.number, others)
     for name in lost:
@@ -183,7 +183,7 @@ def _put_away_strangers(project: Project, kept: dict[int, Leftovers], notice: No
     for number in history.unsettled_numbers(project.folder):
         if number in kept:
             continue
-        path, name = project.folder.iteration(number), leftovers.record_name(number)
+        path, name = project.folder.iteration(number), history.name_of(number)
         folder = leftovers.keep_aside(project, number, {name: disk.content_of(path)})
         notice("warning", f"{path} is not as Ralph wrote it, and was put back (the other version is in {folder})")
         saved = _saved(project, name)

@@ -11,7 +11,7 @@ import msgspec
 
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop.project import Project
-from rulebook_ralph.state import disk
+from rulebook_ralph.state import disk, history
 from rulebook_ralph.state.holder import here
 from rulebook_ralph.state.store import StateFolder
 from rulebook_ralph.workspace import guard, isolated_workspace
@@ -56,7 +56,7 @@ class Leftovers:
     @property
     def record(self) -> bytes | None:
         """The iteration's record."""
-        return self.state.get(record_name(self.number))
+        return self.state.get(history.name_of(self.number))
 
 
 def output_file(project: Project, number: int) -> Path:
@@ -76,11 +76,6 @@ def last_sign_of_life(project: Project, number: int) -> float:
         with suppress(OSError):
             times.append(path.lstat().st_mtime)
     return max(times)
-
-
-def record_name(number: int) -> str:
-    """The record's file in the state folder."""
-    return f"history/iteration-{number}.json"
 
 
 def edited_by_people(folder: StateFolder) -> tuple[dict[str, bytes], tuple[str, ...]]:
@@ -149,7 +144,7 @@ def load(project: Project, number: int) -> Leftovers | None:
         saved = msgspec.msgpack.decode(path.read_bytes(), type=_Saved)
         guarded = guard.decoded(saved.guarded, project.repository)
         record = _record_of(path)
-        renewed = {record_name(number): record.read_bytes()} if record.exists() else {}
+        renewed = {history.name_of(number): record.read_bytes()} if record.exists() else {}
     except (OSError, msgspec.MsgspecError):
         return None
     opening = Opening(

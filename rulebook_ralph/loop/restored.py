@@ -47,7 +47,7 @@ def noted(project: Project) -> Restored | None:
     """What was brought back last, unless the history has gone on since."""
     try:
         note = msgspec.json.decode((project.repository.private / _NAME).read_bytes(), type=Restored)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return note if note.newest == newest_number(project) and project.repository.tree_exists(note.tree) else None
 

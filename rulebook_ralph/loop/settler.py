@@ -15,7 +15,7 @@ from rulebook_ralph.clock import Clock
 from rulebook_ralph.core import edits, merging, policy, settling
 from rulebook_ralph.core.edits import Sent
 from rulebook_ralph.core.enumeration import some
-from rulebook_ralph.core.evidence import Iteration
+from rulebook_ralph.core.evidence import LAST_ITERATION, Iteration
 from rulebook_ralph.core.merging import differences
 from rulebook_ralph.core.model import Prd
 from rulebook_ralph.core.plan import AddAll
@@ -62,7 +62,7 @@ class Settler:
         taken = history.numbers(project.folder)
         self._number = max([*taken[-1:], commits.highest_number(project.repository, prd.project)])
         if not landing.has_saved_state:
-            landing.unsaved = {f"history/iteration-{number}.json" for number in taken}
+            landing.unsaved = set(map(history.name_of, taken))
 
     @property
     def prd(self) -> Prd:
@@ -103,7 +103,13 @@ class Settler:
     # What an iteration is made of
 
     def take_number(self) -> int:
-        """The next iteration number: above every one in the history and the refs."""
+        """The next iteration number: above each in the history and the refs. Raises RalphError where none is left."""
+        if self._number >= LAST_ITERATION:
+            name, refs = self._project.folder.iteration(self._number), f"refs/ralph/{self.prd.project}/tasks"
+            raise RalphError(
+                f"no iteration number is left after {self._number}; remove what is none of Ralph's own: {name}, or the "
+                f"ref in {refs} that ends with it (git update-ref -d)"
+            )
         self._number += 1
         return self._number
 
@@ -123,7 +129,7 @@ class Settler:
         folder = self._project.folder
         if not self.landing.has_saved_state:
             self.landing.save_state()
-        name = f"history/iteration-{opened.iteration_number}.json"
+        name = history.name_of(opened.iteration_number)
         data = self.file.encoded(prd)
         number, state = opened.iteration_number, {name: codec.encode_iteration(opened)}
         if not place:
@@ -267,7 +273,7 @@ class Settler:
         final = msgspec.structs.replace(record.settled(judged, settlement), decision=None)
         self._append_progress(final, settlement)
         history.update(self._project.folder, final)
-        self.landing.unsaved.add(f"history/iteration-{final.iteration_number}.json")
+        self.landing.unsaved.add(history.name_of(final.iteration_number))
         self.past.add(final)
         if settlement.trigger in ("complete", "block"):
             self.landing.commit_state(self.branch, f"ralph: {final.names} {settlement.completion_status}")

@@ -16,6 +16,7 @@ import msgspec
 from rulebook_ralph.core.criteria_reading import task_in_one_form
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import PRD_VERSION, Json, Prd, Task, Totals, Value
+from rulebook_ralph.core.nesting import nesting_faults
 from rulebook_ralph.core.prd_rules import problems_of
 from rulebook_ralph.core.problem import Fault, Problem, json_path
 from rulebook_ralph.core.refusal import explained
@@ -51,8 +52,8 @@ def decode_prd(data: bytes, *, name: str = PRD_NAME) -> Prd:
     quick = decode_prd_quick(data, name=name)
     try:
         prd = _with_unknown_keys(quick, data)
-    except UnicodeDecodeError:  # in what was skipped until now
-        prd = _prd_of(_decoded(data, Any, name), data, name)
+    except (UnicodeDecodeError, msgspec.ValidationError):  # in what was skipped until now
+        prd = _prd_of(_decoded(data, name), data, name)
     if faults := problems_of(prd):
         raise _refusal(name, data, faults[0], more=len(faults) - 1)
     return _in_one_form(prd)
@@ -71,10 +72,10 @@ def decode_prd_quick(data: bytes, *, name: str = PRD_NAME) -> Prd:
     try:
         prd = msgspec.json.decode(data.removeprefix(_BYTE_ORDER_MARK), type=Prd)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _prd_of(_decoded(data, Any, name), data, name)
+        return _prd_of(_decoded(data, name), data, name)
     _refuse_newer(prd.version, name)
     if prd.extra or prd.totals.extra or any(task.extra for task in prd.tasks):  # the file has that key itself
-        return _prd_of(_decoded(data, Any, name), data, name)
+        return _prd_of(_decoded(data, name), data, name)
     return prd
 
 
@@ -141,8 +142,11 @@ def _without_tasks(prd: Prd) -> Json:
 
 def decode_iteration(data: bytes, *, name: str) -> Iteration:
     """The iteration in a file's bytes. Raises RalphError with file, line and what is wrong."""
-    raw = _decoded(data, Any, name)
-    return _convert(_split(raw, ITERATION_KEYS), Iteration, data, name)
+    raw = _decoded(data, name)
+    iteration = _convert(_split(raw, ITERATION_KEYS), Iteration, data, name)
+    if fault := next(nesting_faults(iteration.extra, ()), None):
+        raise _refusal(name, data, fault)
+    return iteration
 
 
 def encode_iteration(iteration: Iteration) -> bytes:
@@ -163,7 +167,7 @@ def _prd_of(raw: Any, data: bytes, name: str) -> Prd:
 
 def checked_document(data: bytes, name: str) -> Any:
     """The bytes as plain JSON values; raises RalphError where they are no JSON text."""
-    return _decoded(data, Any, name)
+    return _decoded(data, name)
 
 
 def _checked_text(data: bytes, name: str) -> str:
@@ -220,12 +224,10 @@ def _with_rest(value: _Kept, members: _Members, known: frozenset[str]) -> _Kept:
     return msgspec.structs.replace(value, extra=extra)
 
 
-def _decoded(data: bytes, kind: Any, name: str) -> Any:
+def _decoded(data: bytes, name: str) -> Any:
     text = _checked_text(data, name)
     try:
-        return msgspec.json.decode(data.removeprefix(_BYTE_ORDER_MARK), type=kind)
-    except msgspec.ValidationError as error:
-        raise _refused(error, kind, data, name) from None
+        return msgspec.json.decode(data.removeprefix(_BYTE_ORDER_MARK))
     except (msgspec.DecodeError, RecursionError) as error:
         raise RalphError(f"{name}:{malformation(text, error)}") from None
 

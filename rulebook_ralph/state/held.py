@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from rulebook_ralph.core.evidence import ITERATION_NUMBER
+
 FOLDER = "held"
 """The folder's name in Ralph's part of the git folder (loop/leftovers.py writes there)."""
 
@@ -21,7 +23,7 @@ _MOST_LOOKED_AT = 10_000
 _DEEPEST = 4
 _LONGEST_NAME = 200
 
-_ITERATION = re.compile(r"iteration-(0|[1-9][0-9]{0,8})")
+_ITERATION = re.compile(f"iteration-(0|{ITERATION_NUMBER})")
 _KINDS = re.compile(r"(prd\.json|config\.yaml)(?:\.([1-9][0-9]{0,5}))?|templates/.+", re.DOTALL)
 _NUMBERED = re.compile(r"(.+)\.([1-9][0-9]{0,5})", re.DOTALL)
 

@@ -4,15 +4,20 @@ import os
 import re
 from collections.abc import Iterator
 
-from rulebook_ralph.core.evidence import Iteration
+from rulebook_ralph.core.evidence import ITERATION_NUMBER, Iteration
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.state import codec, disk
 from rulebook_ralph.state.store import StateFolder
 
-_NAME = re.compile(r"iteration-([1-9][0-9]{0,8})\.json")
+_NAME = re.compile(rf"iteration-({ITERATION_NUMBER})\.json")
 _PHASE = re.compile(rb'"phase": ?"([a-z]+)"')
 _HEAD_BYTES = 512
 _OBJECT_ID = re.compile(r"[0-9a-f]{7,64}")
+
+
+def name_of(number: int) -> str:
+    """The file's name within the state folder."""
+    return f"history/iteration-{number}.json"
 
 
 def numbers(folder: StateFolder) -> list[int]:

@@ -9,6 +9,7 @@ import msgspec
 from rulebook_ralph.state.json_position import line_and_column
 
 _BYTE = re.compile(r"\(byte (\d+)\)$")
+_NUMBER = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|(?P<number>-?\d[\d.eE+-]*)')
 _LONE_SURROGATE = re.compile(
     r"(?<!\\)(?:\\\\)*(?P<code>\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F][0-9a-fA-F]{2})"
 )
@@ -18,6 +19,8 @@ def malformation(text: str, error: msgspec.DecodeError | RecursionError) -> str:
     """`line:column: what` for a text that msgspec refused with `error`."""
     if isinstance(error, RecursionError):
         return "1:1: is nested too deeply"
+    if isinstance(error, msgspec.ValidationError):  # where any value may stand, only a number's size is refused
+        return _out_of_range(text)
     try:
         json.loads(text, parse_constant=_refuse)
     except json.JSONDecodeError as found:
@@ -28,6 +31,20 @@ def malformation(text: str, error: msgspec.DecodeError | RecursionError) -> str:
         line, column = line_and_column(text, surrogate.start("code"))
         return f"{line}:{column}: {surrogate['code']} is half of a surrogate pair, which is no character"
     return _from_byte(text, str(error))
+
+
+def _out_of_range(text: str) -> str:
+    numbers = (match for match in _NUMBER.finditer(text) if match["number"])
+    line, column = line_and_column(text, next(match.start() for match in numbers if not _fits(match["number"])))
+    return f"{line}:{column}: number out of range"
+
+
+def _fits(number: str) -> bool:
+    try:
+        msgspec.json.decode(number)
+    except msgspec.DecodeError:
+        return False
+    return True
 
 
 def _from_byte(text: str, reason: str) -> str:

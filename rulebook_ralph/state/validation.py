@@ -16,13 +16,22 @@ import msgspec
 
 from rulebook_ralph.core.enumeration import counted
 from rulebook_ralph.core.evidence import Iteration
-from rulebook_ralph.core.model import PRD_VERSION, STATE_FOLDER, Prd, Task
+from rulebook_ralph.core.model import PRD_VERSION, STATE_FOLDER, Json, Prd, Task, Totals
+from rulebook_ralph.core.nesting import nesting_faults
 from rulebook_ralph.core.prd_rules import problems_of
 from rulebook_ralph.core.problem import LONGEST_MESSAGE, Fault, JsonPath, Problem, escaped, json_path
 from rulebook_ralph.core.refusal import explained
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.state import disk
-from rulebook_ralph.state.codec import NEWER, PRD_NAME, checked_document
+from rulebook_ralph.state.codec import (
+    ITERATION_KEYS,
+    NEWER,
+    PRD_KEYS,
+    PRD_NAME,
+    TASK_KEYS,
+    TOTALS_KEYS,
+    checked_document,
+)
 from rulebook_ralph.state.json_position import lines_of
 from rulebook_ralph.state.schema_check import faults_against
 from rulebook_ralph.state.schema_quick import is_surely_valid
@@ -136,13 +145,15 @@ def _outline(raw: dict[str, Any]) -> Prd:
         version=version if isinstance(version, int) else PRD_VERSION,
         project=project if isinstance(project, str) else "unreadable",
         tasks=tuple(map(_outlined, tasks, range(len(tasks)))) if isinstance(tasks, list) else (),
+        totals=Totals(extra=_unknown(raw.get("totals"), TOTALS_KEYS)),
+        extra=_unknown(raw, PRD_KEYS),
     )
 
 
 def _outlined(raw: Any, index: int) -> Task:
     task = raw if isinstance(raw, dict) else {}
     task_id, priority, dependencies = task.get("id"), task.get("priority"), task.get("dependencies")
-    completion, overrides = task.get("completion"), task.get("overrides")
+    completion, overrides, metadata = task.get("completion"), task.get("overrides"), task.get("metadata")
     readable = isinstance(dependencies, list) and all(isinstance(each, str) for each in dependencies)
     return Task(
         id=task_id if isinstance(task_id, str) else f"unreadable-{index}",
@@ -151,13 +162,20 @@ def _outlined(raw: Any, index: int) -> Task:
         dependencies=tuple(dependencies) if dependencies and readable else (),
         completion=completion if isinstance(completion, dict) else {},
         overrides=overrides if isinstance(overrides, dict) else {},
+        metadata=metadata if isinstance(metadata, dict) else {},
+        extra=_unknown(task, TASK_KEYS),
     )
+
+
+def _unknown(raw: Any, known: frozenset[str]) -> Json:
+    return {key: raw[key] for key in raw.keys() - known} if isinstance(raw, dict) else {}
 
 
 def _iteration_faults(raw: Any, *, number: int, name: str, thorough: bool) -> Iterator[Fault]:
     if _refused(raw, Iteration):
         yield from _explained(raw, Iteration, "iteration", None, ())
         return
+    yield from nesting_faults(_unknown(raw, ITERATION_KEYS), ())
     if thorough and not is_surely_valid(raw, "iteration"):
         yield from faults_against(raw, "iteration")
     if raw["iterationNumber"] != number:

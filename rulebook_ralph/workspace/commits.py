@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,12 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
+from rulebook_ralph.core.evidence import ITERATION_NUMBER
 from rulebook_ralph.core.model import STATE_FOLDER
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.workspace.git import OPTIONS, GitError
 from rulebook_ralph.workspace.repository import Repository
 
 MAX_OUTPUT_BYTES = 32 * 1024 * 1024
+_NUMBERED = re.compile(f".+/({ITERATION_NUMBER})", re.DOTALL)
 _BLOCK = 1024 * 1024
 _LARGE = 1024 * 1024
 """Bytes beyond which a file is stored by itself: an import compresses it twice, for a pack and for the loose object."""
@@ -239,8 +242,8 @@ def file_of_state(repository: Repository, reference: str, name: str) -> bytes | 
 def highest_number(repository: Repository, project: str) -> int:
     """The highest iteration number that a snapshot ref carries; 0 where there is none."""
     names = repository.git.text("for-each-ref", "--format=%(refname)", f"refs/ralph/{project}/tasks").splitlines()
-    taken = [int(name.rsplit("/", 1)[-1]) for name in names if name.rsplit("/", 1)[-1].isdecimal()]
-    return max(taken, default=0)
+    taken = (_NUMBERED.fullmatch(name) for name in names)
+    return max((int(found[1]) for found in taken if found), default=0)
 
 
 def _commit_head(

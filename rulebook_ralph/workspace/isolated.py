@@ -26,7 +26,7 @@ from rulebook_ralph.workspace.isolated_files import (
     wait_for_another_time,
 )
 from rulebook_ralph.workspace.isolated_given import Given
-from rulebook_ralph.workspace.isolated_place import Place
+from rulebook_ralph.workspace.isolated_place import Place, take_down
 from rulebook_ralph.workspace.isolated_tree import Entries, changed_paths, read_tree, write_files
 from rulebook_ralph.workspace.isolated_workspace import index_in, workspace_in
 from rulebook_ralph.workspace.repository import Repository, within_state
@@ -190,7 +190,7 @@ class Isolated:
         """Remove the index, if anybody else has written to it; whether it was so."""
         if digest(self._index) == self._digest:
             return False
-        self._index.unlink(missing_ok=True)
+        take_down(self._index)
         self._knows_files = False
         return True
 

@@ -100,7 +100,9 @@ def wait_for_another_time() -> None:
 
 
 def digest(path: Path) -> bytes:
-    """Of a file's content; empty where it cannot be read."""
+    """Of a file's content; empty where it cannot be read, or is no file: a pipe would be waited for."""
+    if path.is_symlink() or not path.is_file():
+        return b""
     try:
         return hashlib.sha256(path.read_bytes()).digest()
     except OSError:

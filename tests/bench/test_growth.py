@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.projects import add_history, make_project, ralph
+from tests.conftest import isolate
 
 COUNT = int(os.environ.get("RALPH_BENCH_COUNT", "10000"))
 """Read here, as the tests' surroundings take RALPH_* out of the environment."""
@@ -32,9 +33,18 @@ def add_snapshots(root: Path, count: int) -> None:
 def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Half of the tasks are completed. The agent says when it starts."""
     root = tmp_path_factory.mktemp("grown") / "p"
-    for name in ("AUTHOR", "COMMITTER"):
-        os.environ.setdefault(f"GIT_{name}_NAME", "Bench")
-        os.environ.setdefault(f"GIT_{name}_EMAIL", "bench@ralph.invalid")
+    home_of(root).mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        isolate(patch, home_of(root))
+        grow(root)
+    return root
+
+
+def home_of(root: Path) -> Path:
+    return root.parent / "home"
+
+
+def grow(root: Path) -> None:
     make_project(root, tasks=COUNT, completed=COUNT // 2)
     config = root / ".rulebook-ralph" / "config.yaml"
     config.write_text(
@@ -45,13 +55,16 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     add_snapshots(root, COUNT)
     subprocess.run(["git", "add", "-A"], cwd=root, check=True)
     subprocess.run(["git", "commit", "-qm", "a long history"], cwd=root, check=True)
-    return root
+    subprocess.run(
+        [*ralph(), "trust", "--yes"], cwd=root, check=True, capture_output=True
+    )  # it comes with a commit now
 
 
 def seconds_of(root: Path, arguments: Sequence[str]) -> tuple[float, float]:
     """Wall clock and CPU of a command, those of its own processes included."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run([*ralph(), *arguments], cwd=root, check=False, capture_output=True, text=True)
+    at_home = {**os.environ, "HOME": str(home_of(root))}
+    done = subprocess.run([*ralph(), *arguments], cwd=root, env=at_home, check=False, capture_output=True, text=True)
     wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.returncode in (0, 4), done.stderr
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

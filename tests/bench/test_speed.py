@@ -39,15 +39,24 @@ def run_here(root: Path, *arguments: str) -> int:
     return cli.run(app, arguments)
 
 
-@pytest.mark.parametrize(("tasks", "aim"), [(10, 10), (10_000, 120)])
-def test_own_time_of_an_iteration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: int, aim: int) -> None:
-    """From one agent's start to the next, less the agent, the gates, git and fsync."""
+@pytest.mark.parametrize(("tasks", "before", "aim"), [(10, 0, 10), (10_000, 0, 120), (10_000, 10_000, 120)])
+def test_own_time_of_an_iteration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: int, before: int, aim: int
+) -> None:
+    """From one agent's start to the next, less the agent, the gates, git and fsync; with so many iterations before."""
     make_project(tmp_path / "p", tasks=tasks)
+    if before:
+        assert run_here(tmp_path / "p", "run", "--quiet", "--max-iterations", "1") == 4
+        add_history(tmp_path / "p", before)
     with watching(monkeypatch) as watch:
         assert run_here(tmp_path / "p", "run", "--quiet", "--max-iterations", str(min(ITERATIONS, tasks))) in (0, 4)
     own = own_times(watch)
     shares = ", ".join(f"{kind} {seconds * 1000 / len(own):.1f} ms" for kind, seconds in sorted(watch.seconds.items()))
-    say(f"own time per iteration, {tasks} tasks", f"median {statistics.median(own):.1f} ms; {shares}", f"{aim} ms")
+    say(
+        f"own time per iteration, {tasks} tasks, {before} iterations before",
+        f"median {statistics.median(own):.1f} ms; {shares}",
+        f"{aim} ms",
+    )
 
 
 def own_times(watch: Stopwatch) -> list[float]:

@@ -7,7 +7,7 @@ import pytest
 from tests.crash.scenario import Zygote
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def zygote() -> Iterator[Zygote]:
     started = Zygote()
     yield started

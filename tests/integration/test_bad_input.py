@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness import HONEST, Project, Ran, make_project, picture, task
+from tests.harness import HONEST, Project, Ran, finish, make_project, picture, task
 from tests.sampling import sample
 
 PRD = ".rulebook-ralph/prd.json"
@@ -325,9 +325,7 @@ def test_agent_whose_command_cannot_be_read(project: Project) -> None:
 def as_nobody(project: Project, *arguments: str) -> Ran:
     project.known_here(project.beside)
     if os.geteuid() != 0:
-        process = project.start(*arguments)
-        out, err = process.communicate(timeout=20)
-        return Ran(process.returncode, out, err)
+        return finish(project.start(*arguments))
     if shutil.which("setpriv") is None:
         pytest.skip("modes do not hold for root, and there is no setpriv to become somebody else")
     program = "import sys; from rulebook_ralph.cli import main; main(sys.argv[1:])"

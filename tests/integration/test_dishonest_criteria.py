@@ -83,8 +83,8 @@ EXTERNAL = [
         WORK
         + "mkdir -p $BESIDE/else\necho pass > $BESIDE/else/result.txt\nrm -r sub\nln -s $BESIDE/else sub\n"
         + CLAIM,
-        ("leads from the folder sub out of the repository",),
-        "criteria",
+        ("sub: is a link out of the repository",),
+        "integrity",
         external("test -f result.txt", workingDir="sub"),
     ),
     Kind(

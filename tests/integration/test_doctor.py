@@ -142,7 +142,8 @@ def test_outside_a_repository_and_before_init(tmp_path: Path, project: Project) 
 def test_hostile_files_give_lines(project: Project) -> None:
     state, private = project.root / STATE_FOLDER, project.root / ".git" / "ralph"
     config, history = state / "config.yaml", state / "history"
-    contents = (b"", b": [", b"\xff\xfe\0" * 999, b"[" * 300, b"[1, 2]", b'{"version": 99}', None)
+    deep, no_text = b'{"x": ' + b"[" * 100_000, b'{"host": "\xff"}'
+    contents = (b"", b": [", b"\xff\xfe\0" * 999, deep, no_text, b"[1, 2]", b'{"version": 99}', None)
     private.mkdir(exist_ok=True)
     for content in contents:
         for path in (

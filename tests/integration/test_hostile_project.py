@@ -198,3 +198,22 @@ def test_no_harm_is_done(tmp_path: Path, name: str) -> None:
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - used < 400_000, told
     assert picture(outside) == untouched
     assert not list(tmp_path.rglob("ran"))
+
+
+def test_a_ref_that_no_attempt_can_have_gives_no_number(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    for name in ("9" * 40, "1000000000", "\u0663", "00"):
+        project.git("update-ref", f"refs/ralph/toy/tasks/one/{name}", "HEAD")
+    project.ralph("run", "--max-iterations", "1")
+    assert [record.iteration_number for record in project.records] == [1]
+
+
+def test_where_no_number_is_left_it_says_which_ref_took_it(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    project.git("update-ref", "refs/ralph/toy/tasks/one/999999999", "HEAD")
+    ran = project.ralph("run")
+    assert ran.code == 2
+    assert ran.err.count("\n") == 1
+    assert "no iteration number is left after 999999999; remove" in ran.err
+    assert "refs/ralph/toy/tasks" in ran.err
+    assert project.records == []

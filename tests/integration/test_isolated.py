@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -161,6 +162,19 @@ def test_any_tree_after_any_other_and_any_damage(
     assert in_it(held, "write-tree") == tree
     assert in_it(held, "ls-files", "-o", "--exclude-standard") == ""
     assert in_it(held, "diff-files") == ""
+
+
+@pytest.mark.parametrize("made", ["mkdir -p {0}/x", "mkfifo {0}", "ln -s /dev/zero {0}", "true"])
+def test_an_index_that_is_replaced_is_made_anew(project: Project, made: str) -> None:
+    held = checkout(project)
+    hold(held, project)
+    index = held.root / "../../index"
+    index.unlink()
+    subprocess.run(["sh", "-c", made.format(shlex.quote(str(index)))], check=True)
+    project.commit("more", more="x\n")
+    hold(held, project)
+    assert (held.root / "more").read_text() == "x\n"
+    assert in_it(held, "write-tree") == tree_of(project)
 
 
 def test_git_works_in_it(project: Project, tmp_path: Path) -> None:

@@ -9,13 +9,14 @@ from rulebook_ralph.core.settings import Config
 from rulebook_ralph.loop import leftovers
 from rulebook_ralph.loop.leftovers import Leftovers
 from rulebook_ralph.loop.project import Project
+from rulebook_ralph.state import history
 from rulebook_ralph.state.store import StateFolder
 from rulebook_ralph.workspace import guard
 from rulebook_ralph.workspace.repository import open_repository
 from rulebook_ralph.workspace.snapshot import Opening
 from tests.harness import make_project
 
-NAME = leftovers.record_name(1)
+NAME = history.name_of(1)
 
 
 @pytest.fixture

@@ -124,6 +124,12 @@ def test_new_work_of_a_person_upon_it_is_not_taken_for_the_attempts(project: Pro
     assert project.ralph("resume").code == 0
 
 
+@pytest.mark.parametrize("note", [b'{"tree": "\xff"}', b'{"x": ' + b"[" * 100_000], ids=["no text", "deep"])
+def test_a_note_that_cannot_be_read_is_none(project: Project, note: bytes) -> None:
+    (project.root / ".git" / "ralph" / "restored.json").write_bytes(note)
+    assert project.ralph("restore", "1").code == 0
+
+
 def test_nothing_of_a_persons_is_overwritten(project: Project) -> None:
     """Modified, staged, untracked, ignored, in the place of a folder, behind a link, in a folder that must go."""
     outside = project.beside / "outside"

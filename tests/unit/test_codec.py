@@ -159,6 +159,11 @@ BAD_PRDS = {
     "utf-16": ('{"version": 1}'.encode("utf-16"), "p.json:1: is not UTF-8 text"),
     "half a character": (b'{"version":1,\n "project":"\\ud800"}', "p.json:2:13: \\ud800 is half of a surrogate pair"),
     "deep": (b'{"version":1,"project":"p","x":' + b"[" * 100_000, "nested too deeply"),
+    "a little deep": (_prd_text('{"id": "a", "title": "t",\n "x": ' + "[" * 201 + "]" * 201 + "}"), "p.json:7: $.tasks[1].x: is nested more than 200 deep"),
+    "deep metadata": (_prd_text('{"id": "a", "title": "t", "metadata": {"x":\n' + '{"y": [' * 101 + "]}" * 101 + "}}"), "p.json:7: $.tasks[1].metadata.x: is nested more than 200 deep"),
+    "number": (b'{"version":1,"project":"p 1e999",\n "tasks":[{"id":"a","title":"A",\n"x":[-2.5, 1e999]}]}', "p.json:3:12: number out of range"),
+    "digits": (b'{"version":1,"project":"p","totals":{"x":' + b"9" * 5000 + b"}}", "p.json:1:42: number out of range"),
+    "known number": (_prd_text('{"id": "a", "title": "t", "overrides": {"x": 1e999}}'), "p.json:6:50: number out of range"),
     "list": (b"[]", "p.json:1: $: expected an object, got a list"),
     "no version": (b'{"project": "p"}', "p.json:1: $: `version` is missing"),
     "future": (b'{"version": 2, "tasks": 7}', "p.json: version 2 is of a format newer than 1"),
@@ -208,6 +213,13 @@ def test_no_bytes_bring_anything_but_one_clear_line(data: bytes) -> None:
             read(data)
     with pytest.raises(RalphError):
         codec.decode_iteration(data, name="x")
+
+
+def test_an_iteration_that_is_nested_too_deeply_is_refused() -> None:
+    data = codec.encode_iteration(_iteration(extra={"x": json.loads("[" * 201 + "]" * 201)}))
+    with pytest.raises(RalphError, match=r"^i\.json:\d+: \$\.x: is nested more than 200 deep$"):
+        codec.decode_iteration(data, name="i.json")
+    assert codec.decode_iteration(data.replace(b"[]", b"0"), name="i.json").extra
 
 
 @pytest.mark.parametrize("cut", [1, 20, 200, -2])

@@ -206,7 +206,7 @@ def paths(values: Any, path: JsonPath = ()) -> list[JsonPath]:
     return [path, *(deeper for key, item in inner for deeper in paths(item, (*path, key)))]
 
 
-@settings(max_examples=40)
+@settings(max_examples=settings().max_examples * 2)
 @given(_documents, st.integers(0, 3), st.lists(st.integers(0, 30), max_size=4), st.data())
 def test_any_value_can_be_set_and_taken_out_again(
     values: dict[str, Any], style: int, places: list[int], data: st.DataObject

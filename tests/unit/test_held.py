@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -326,7 +326,6 @@ def _prds(draw: st.DrawFn) -> Prd:
 _RESET = {"stage", "attempts", "blocked_reason", "completed_at"}
 
 
-@settings(deadline=None, max_examples=50)
 @given(_prds(), _prds(), _prds(), st.booleans())
 def test_whatever_is_taken_over_the_loops_facts_stay(now: Prd, base: Prd, theirs: Prd, running: bool) -> None:
     sent = edits.decode(msgspec.json.encode(taking.take(base, theirs)))
@@ -354,7 +353,6 @@ def test_whatever_is_taken_over_the_loops_facts_stay(now: Prd, base: Prd, theirs
             )
 
 
-@settings(deadline=None, max_examples=50)
 @given(_prds(), _prds())
 def test_what_is_taken_over_upon_what_it_began_with_is_all_there(base: Prd, theirs: Prd) -> None:
     after = taking.taken(base, taking.take(base, theirs))
@@ -370,7 +368,6 @@ def test_what_is_taken_over_upon_what_it_began_with_is_all_there(base: Prd, thei
     )
 
 
-@settings(deadline=None, max_examples=20)
 @given(_prds(), _prds())
 def test_what_nobody_changed_is_left_alone(now: Prd, base: Prd) -> None:
     assert edits.apply(now, taking.take(base, base), at=AT, at_work=()).prd is now

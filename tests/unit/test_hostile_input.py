@@ -3,11 +3,13 @@
 """
 
 import json
+import re
 import string
 import time
 import unicodedata
 from datetime import UTC, datetime
 from io import StringIO
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -16,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rulebook_ralph import config
+from rulebook_ralph.commands.init import _project_name
 from rulebook_ralph.console import open_console
 from rulebook_ralph.core import parser
 from rulebook_ralph.core.evidence import AgentResult
@@ -27,7 +30,7 @@ from rulebook_ralph.plain_yaml import NotReadableError, read_yaml
 from rulebook_ralph.state import codec, progress
 
 THOROUGH = 1000
-many = settings(max_examples=12_500 if settings.default and settings.default.max_examples >= THOROUGH else 100)
+many = settings(max_examples=12_500 if settings.default and settings.default.max_examples >= THOROUGH else 225)
 
 NASTY = (
     *("--upload-pack=touch x", "-x", "../../x", "/etc/passwd", "a\x00b", "\x1b[2J", "\x9b31m", "\u202e", "\ud800", ""),
@@ -199,7 +202,7 @@ def test_what_an_agent_says_is_parsed_without_a_fault(text: str) -> None:
 @given(TEXTS, st.integers(1, 99))
 def test_progress_of_any_text_is_read(text: str, number: int) -> None:
     whole = text + progress.closing(text)
-    progress.entries(whole)
+    list(progress.entries(progress.blocks(whole)))
     assert not progress.closing(whole)
     assert progress.has_entry(f"{whole}\n## End of iteration {number}\n", number)
 
@@ -210,6 +213,24 @@ def test_a_pattern_is_usable_or_refused(text: str) -> None:
     problem = problem_with_pattern(text)
     if problem is not None:
         require_one_line(ValueError(problem))
+
+
+NO_REF = re.compile(r"[^!-~]|[~^:?*\[\\/]|\.\.|@\{|^[.-]|^@?$|\.$|\.lock$")
+"""What git allows nowhere in one part of a ref's name, and what would be an option or a path."""
+
+
+@many
+@given(st.lists(st.sampled_from((*NASTY, *"aZ9._-/@~\\ \nü", ".lock")), max_size=6).map("".join))
+def test_a_name_is_one_part_of_a_ref_or_refused(name: str) -> None:
+    """A task's id; and the project's name, which is made of that of the repository's folder."""
+    problem = problem_with_id(name)
+    if problem is None:
+        assert not NO_REF.search(name)
+    else:
+        require_one_line(ValueError(problem))
+    project = _project_name(None, Path("/", name))
+    assert not NO_REF.search(project)
+    assert problem_with_id(project) is None
 
 
 def shown(what: Any) -> str:

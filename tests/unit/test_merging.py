@@ -1,6 +1,6 @@
 """A person's edit of the task list and the loop's facts, brought together."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -71,7 +71,6 @@ def _prds(draw: st.DrawFn) -> Prd:
 _UNBOUND = set(LOOP_FIELDS) - {"stage", "attempts", "blocked_reason", "completed_at"}
 
 
-@settings(deadline=None, max_examples=50)
 @given(_prds(), _prds())
 def test_an_edit_is_a_persons_words_and_the_loops_facts(ours: Prd, theirs: Prd) -> None:
     merged = _edited(ours, theirs)
@@ -96,7 +95,6 @@ def test_an_edit_is_a_persons_words_and_the_loops_facts(ours: Prd, theirs: Prd) 
             assert now.attempts == {}
 
 
-@settings(deadline=None, max_examples=50)
 @given(_prds())
 def test_no_edit_changes_nothing(prd: Prd) -> None:
     assert _edited(prd, prd) == prd
@@ -129,7 +127,6 @@ def test_a_copied_task_brings_no_facts() -> None:
     assert task == Task(id="copy", title="A")
 
 
-@settings(deadline=None, max_examples=50)
 @given(_prds(), _prds())
 def test_a_file_that_nobody_edited_gives_what_the_loop_has(base: Prd, ours: Prd) -> None:
     together = merged(base, ours, base)
@@ -156,7 +153,6 @@ def test_tasks_added_and_removed_on_both_sides() -> None:
     assert merged(_prd(a, b), _prd(b), _prd(a, b)).tasks == (b,)
 
 
-@settings(deadline=None, max_examples=50)
 @given(_prds(), _prds())
 def test_what_could_do_harm_is_not_taken_over(base: Prd, theirs: Prd) -> None:
     free = harmless(base, theirs)

@@ -207,6 +207,15 @@ def test_a_missing_prd_and_one_that_is_a_folder(root: Path) -> None:
     assert _told(root) == [f"{PRD}: is no regular file"]
 
 
+def test_what_is_nested_too_deeply_is_told_where_it_stands(root: Path) -> None:
+    deep = "[" * 201 + "]" * 201
+    task = f'{{"id": "a", "title": "A", "v": {deep},\n"metadata": {{"w": {deep}}}}}'
+    _put(root, f'{{"version": 1, "project": "p", "x": {deep},\n"totals": {{"y": {deep}}}, "tasks": [{task}]}}'.encode())
+    _put_iteration(root, "iteration-3.json", z=json.loads(deep))
+    places = [line.partition(": is nested more than 200 deep")[0].rpartition(" ")[2] for line in _told(root)]
+    assert places == ["$.x", "$.totals.y", "$.tasks[0].v", "$.tasks[0].metadata.w", "$.z"]
+
+
 def test_iteration_files(root: Path) -> None:
     folder = ".rulebook-ralph/history"
     _put_iteration(root, "iteration-3.json")

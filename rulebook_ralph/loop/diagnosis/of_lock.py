@@ -70,7 +70,7 @@ def _written(path: Path) -> Holder | None:
         return None
     try:
         return msgspec.json.decode(data, type=Holder)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return Holder(0, "nobody knows", "run")
 
 
