@@ -47,7 +47,7 @@ def is_on_branch(repository: Repository, prd: Prd, *, otherwise: str = "") -> bo
     branch, here = prd.work_branch, repository.branch()
     if here == branch:
         return True
-    if repository.commit_of(f"refs/heads/{branch}") is None:
+    if repository.tip(branch) is None:
         return False
     raise RalphError(
         f"{here or 'no branch'} is checked out, and the work happens on {branch}; run: git switch {branch}{otherwise}"

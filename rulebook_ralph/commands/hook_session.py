@@ -106,7 +106,7 @@ def take_stop(app: App, note: SessionNote, stopped: Stopped, told: Told) -> Step
     goes on where an iteration is open.
     """
     restored = _put_back(app, note)
-    _, repository = open_root(app)
+    opened = _, repository = open_root(app)
     private = repository.private
     goes_on = note.iteration is not None
 
@@ -122,7 +122,7 @@ def take_stop(app: App, note: SessionNote, stopped: Stopped, told: Told) -> Step
             session_note.remove(private)
             told_why = f"iteration {note.iteration} was ended by another run, or what was kept of it is gone"
             raise RalphError(f"{told_why}; begin again: /ralph:implement")
-        bring_back_state(app, told.report, command=lock.SESSION)
+        bring_back_state(app, opened, told.report, command=lock.SESSION)
         step = _taken(app, note, stopped, told, restored=restored, died=died is not None)
         goes_on = step.ended is None
         if goes_on:

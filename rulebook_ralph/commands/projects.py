@@ -19,9 +19,13 @@ from rulebook_ralph.workspace.repository import Repository, branches_with_state
 _MOST_TOLD = 20
 
 
-def open_project(app: App, *, overrides: Mapping[str, object]) -> Project:
-    """The project around the current folder, whole. Raises RalphError."""
-    root, repository = open_root(app)
+def open_project(
+    app: App, *, overrides: Mapping[str, object], opened: tuple[Path, Repository] | None = None
+) -> Project:
+    """The project around the current folder, whole; its root and repository where they are `opened` already. Raises
+    RalphError.
+    """
+    root, repository = opened or open_root(app)
     folder = StateFolder(root)
     refuse_second_state(repository, folder)
 
@@ -41,21 +45,24 @@ def open_root(app: App) -> tuple[Path, Repository]:
     return root, open_repository_of(root, app.environment)
 
 
-def bring_back_state(app: App, report: Callable[[events.Event], None], *, command: str) -> None:
+def bring_back_state(
+    app: App, opened: tuple[Path, Repository], report: Callable[[events.Event], None], *, command: str
+) -> None:
     """Put back what a dead run's agent changed in the state folder, and for `resume` what it deleted; the project's
     lock must be held.
     """
     from rulebook_ralph.loop import distrust, recovery  # noqa: PLC0415 - most of the loop, which most commands do without
 
-    root, repository = open_root(app)
+    root, repository = opened
     found = Project(root, StateFolder(root), repository, Config(), app.environment)
 
     def notice(level: str, text: str) -> None:
         report(events.Notice("warning" if level == "warning" else "info", text))
 
-    names = branches_with_state(repository)
-    if command == "resume" and (not names or repository.branch() in names):
-        recovery.restore_missing_state(found, notice)
+    if command == "resume":
+        names = branches_with_state(repository)
+        if not names or repository.branch() in names:
+            recovery.restore_missing_state(found, notice)
     distrust.put_back_state(found, notice)
 
 

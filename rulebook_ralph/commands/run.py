@@ -154,7 +154,7 @@ def run_once(
 
     `spent` is what other runs have used of the same limits; `begins` is told of the run. Raises RalphError.
     """
-    root, repository = open_root(app)
+    opened = root, repository = open_root(app)
 
     def warn(text: str) -> None:
         report(events.Notice("warning", text))
@@ -163,12 +163,12 @@ def run_once(
     with notifier, lock.held(repository.lock_file, since=app.clock.iso(), command=options.command) as died:
         if died is not None:
             end_orphans(died, report, within=(repository.root, repository.git_folder))
-        bring_back_state(app, report, command=options.command)
-        project = open_project(app, overrides=overrides(asked))
+        bring_back_state(app, opened, report, command=options.command)
+        project = open_project(app, overrides=overrides(asked), opened=opened)
         tips = require_agreed(app, project, trusted=asked.trust_commands)
 
         def reread() -> Config:
-            edited = open_project(app, overrides=overrides(asked))
+            edited = open_project(app, overrides=overrides(asked), opened=opened)
             require_agreed(app, edited, trusted=asked.trust_commands, tips=tips)
             return _within(edited.config, spent)
 

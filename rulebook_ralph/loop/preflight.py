@@ -123,7 +123,7 @@ def require_same_state(project: Project, prd: Prd, data: bytes) -> None:
     """Raises RalphError where the run's branch, still to be switched to, has another task list than stands here."""
     repository, branch = project.repository, prd.work_branch
     here = repository.branch()
-    tip = repository.commit_of(f"refs/heads/{branch}")
+    tip = repository.tip(branch)
     if here == branch or tip is None or repository.contains(tip):
         return
     there = repository.file_of(f"refs/heads/{branch}", f"{STATE_FOLDER}/prd.json")
@@ -147,12 +147,12 @@ def require_known_tasks(prd: Prd, only: tuple[str, ...]) -> None:
 def require_committer(project: Project) -> Ready:
     """Git's identity and signing, tried out. Raises RalphError."""
     who = commits.identity(project.repository)
-    problem = commits.signing_problem(project.repository)
-    if problem is not None:
+    sign = commits.wants_signing(project.repository)
+    if sign and (problem := commits.signing_problem(project.repository)) is not None:
         raise RalphError(
             f"commits are to be signed (commit.gpgSign), but signing fails: {problem}; unlock the key or turn it off"
         )
-    return Ready(who, commits.wants_signing(project.repository))
+    return Ready(who, sign)
 
 
 _UNFINISHED = {

@@ -69,9 +69,7 @@ def identity(repository: Repository) -> Identity:
 
 
 def signing_problem(repository: Repository) -> str | None:
-    """Why a signed commit cannot be made here, where the configuration asks for one; None where all is well."""
-    if not wants_signing(repository):
-        return None
+    """Why a signed commit cannot be made here; None where all is well."""
     try:
         commit_tree(repository, repository.tree_of("HEAD"), "HEAD", "ralph: can this be signed?\n", sign=True)
     except SigningError as error:

@@ -11,6 +11,7 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.workspace.git import Git, GitError
 
 _NONE_THERE = ("not a git repository", "must be run in a work tree")
+_BRANCH = "ref: refs/heads/"
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -53,7 +54,7 @@ class Repository:
 
     def is_on(self, branch: str) -> bool:
         """Whether the branch is checked out."""
-        return self._said(self.git_folder / "HEAD") == f"ref: refs/heads/{branch}" or self.branch() == branch
+        return self.branch() == branch
 
     def _commit_said(self, named: str) -> str:
         """The commit that HEAD says or the ref it names, without a process; empty where their files do not tell."""
@@ -69,6 +70,9 @@ class Repository:
 
     def branch(self) -> str | None:
         """The branch that is checked out; None when HEAD is detached."""
+        named = self._said(self.git_folder / "HEAD")
+        if named.startswith(_BRANCH) and not named.endswith("/.invalid"):  # so it says where refs are in no files
+            return named.removeprefix(_BRANCH)
         return self.git.answer("symbolic-ref", "--short", "-q", "HEAD") or None
 
     def commit_with_trailer(self, key: str, value: str) -> str | None:

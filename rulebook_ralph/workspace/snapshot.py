@@ -240,6 +240,8 @@ class Workspace:
         self._now_holds(commit)
 
     def _diff(self, old_tree: str, new_tree: str) -> tuple[Change, ...]:
+        if old_tree == new_tree:
+            return ()
         fields = self._git("diff-tree", "-r", "-z", "--raw", "--no-renames", old_tree, new_tree).split(b"\0")
         found = []
         for description, path in zip(fields[::2], fields[1::2], strict=False):

@@ -70,7 +70,7 @@ def branch(project: Project, prd: Prd, data: bytes) -> Diagnosis:
         return refused(error)
     if f"branch refs/heads/{wanted}" in repository.git.text("worktree", "list", "--porcelain").splitlines():
         return wrong(f"branch {wanted} is checked out in another work tree", "run there: git worktree list")
-    there = repository.commit_of(f"refs/heads/{wanted}")
+    there = repository.tip(wanted)
     return ok(f"the run {'switches to' if there else 'creates'} branch {wanted}, where the work happens")
 
 
