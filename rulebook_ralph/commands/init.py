@@ -1,6 +1,5 @@
 """`ralph init`: a task folder becomes the state folder, with the project's real gates."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from rulebook_ralph.commands.config_file import write_schema
 from rulebook_ralph.commands.projects import open_project, open_root
 from rulebook_ralph.console import Console
 from rulebook_ralph.core.enumeration import counted, some
-from rulebook_ralph.core.identifiers import problem_with_id
+from rulebook_ralph.core.identifiers import problem_with_id, project_name
 from rulebook_ralph.core.model import PRD_VERSION, Prd, Task
 from rulebook_ralph.core.requirements import tasks_without_criteria
 from rulebook_ralph.core.settings import VerificationStep, Workspace
@@ -246,8 +245,7 @@ def _project_name(given: str | None, root: Path) -> str:
         if problem:
             raise RalphError(f"--project '{given}': {problem}")
         return given
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", root.name).strip("-._")[:60] or "project"
-    return "project" if problem_with_id(name) else name
+    return project_name(root.name)
 
 
 def _tell(console: Console, result: Result, folder: StateFolder) -> None:

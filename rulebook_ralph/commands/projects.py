@@ -48,8 +48,8 @@ def open_root(app: App) -> tuple[Path, Repository]:
 def bring_back_state(
     app: App, opened: tuple[Path, Repository], report: Callable[[events.Event], None], *, command: str
 ) -> None:
-    """Put back what a dead run's agent changed in the state folder, and for `resume` what it deleted; the project's
-    lock must be held.
+    """Put back what a dead run's agent changed in the state folder; `resume` also brings back a task list that is gone
+    for any other reason. The project's lock must be held.
     """
     from rulebook_ralph.loop import distrust, recovery  # noqa: PLC0415 - most of the loop, which most commands do without
 

@@ -10,10 +10,6 @@ import msgspec
 from rulebook_ralph.core.model import CompletionSummary, Json, Stage, Value
 from rulebook_ralph.core.review import Review
 
-ITERATION_NUMBER = "[1-9][0-9]{0,8}"
-"""A pattern for the number of an iteration, as it stands in names of files and refs."""
-LAST_ITERATION = 999_999_999
-
 AgentStatus = Literal["finished", "failed", "truncated", "killed"]
 """finished: a terminal success event was seen. failed: a terminal error, or a non-zero exit. truncated: the output
 ended without a terminal event. killed: Ralph ended it, whatever it printed afterwards."""

@@ -1,4 +1,4 @@
-"""What a task id may be. An id becomes part of branch and ref names, of file names and of command lines."""
+"""What a task id and an iteration's number may be: parts of branch and ref names, of file names and command lines."""
 
 import re
 
@@ -6,8 +6,14 @@ from rulebook_ralph.core.problem import escaped
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _ALLOWED = re.compile(r"[A-Za-z0-9._-]")
+_OTHERS = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_FOLDER = 60
+_NAMELESS = "project"
 _FIRST = re.compile(r"[A-Za-z0-9]")
 MAX_LENGTH = 100
+ITERATION_NUMBER = "[1-9][0-9]{0,8}"
+"""A pattern for the number of an iteration."""
+LAST_ITERATION = 999_999_999
 
 
 def problem_with_id(task_id: str) -> str | None:
@@ -27,3 +33,9 @@ def problem_with_id(task_id: str) -> str | None:
     if ".." in task_id or task_id.endswith((".", ".lock")):
         return "must not hold '..', nor end with '.' or '.lock'"
     return None
+
+
+def project_name(folder: str) -> str:
+    """What a project is called that nobody named: as its folder, with what may be part of a ref."""
+    name = _OTHERS.sub("-", folder).strip("-._")[:_LONGEST_FOLDER] or _NAMELESS
+    return _NAMELESS if problem_with_id(name) else name

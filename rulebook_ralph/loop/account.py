@@ -13,7 +13,7 @@ from rulebook_ralph.core.review import Review
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.state import history, progress, store
 from rulebook_ralph.state.store import StateFolder
-from rulebook_ralph.workspace.commits import snapshot_reference
+from rulebook_ralph.workspace.snapshot_refs import snapshot_reference
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ append-only and what is left out of a long one moves in blocks of 50 entries.
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -184,15 +184,15 @@ def recent_progress(text: str, *, limit: int) -> str:
     """progress.txt while it fits `limit` tokens; else its newest entries and the learnings of those left out."""
     if tokens(text) <= limit:
         return text.rstrip("\n") + "\n"
-    blocks = progress.blocks(text)
-    if not next(progress.entries(blocks), None):
+    entries = progress.entries(text)
+    if not entries:
         return cut(text, limit).rstrip("\n") + "\n"
     room = int(limit * 0.75)
-    dropped = _left_out(blocks, room * BYTES_PER_TOKEN)
-    kept = [cut(entry.text, room // 2).rstrip("\n") for entry in progress.entries(blocks[dropped:])]
-    learnings = _learnings(reversed(blocks[:dropped]), room=int(limit * 0.15) * BYTES_PER_TOKEN)
+    dropped = _left_out([entry.text for entry in entries], room * BYTES_PER_TOKEN)
+    kept = (cut(entry.text, room // 2) for entry in entries[dropped:])
+    learnings = _learnings(entries[:dropped], room=int(limit * 0.15) * BYTES_PER_TOKEN)
     note = f"({dropped} older entries are left out here; the whole is .rulebook-ralph/progress.txt)"
-    return "\n".join([note, *learnings, *kept]) + "\n"
+    return "\n".join([note, *learnings, *(text.rstrip("\n") for text in kept)]) + "\n"
 
 
 def _left_out(entries: Sequence[str], room: int) -> int:
@@ -235,11 +235,11 @@ def _why(task: Task) -> str:
     return f" ({' '.join(task.blocked_reason.split())[:200]})" if task.blocked_reason else ""
 
 
-def _learnings(newest_first: Iterable[str], *, room: int) -> list[str]:
+def _learnings(entries: Sequence[progress.Entry], *, room: int) -> list[str]:
     """What older entries taught, each once, the newest that fit."""
     seen: set[str] = set()
     lines: list[str] = []
-    for learning in (learning for entry in progress.entries(newest_first) for learning in entry.learnings):
+    for learning in (learning for entry in reversed(entries) for learning in entry.learnings):
         if progress.folded(learning) in seen:
             continue
         seen.add(progress.folded(learning))

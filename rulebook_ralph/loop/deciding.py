@@ -8,7 +8,7 @@ from rulebook_ralph.core.group import as_one
 from rulebook_ralph.core.model import Prd, Task
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop.project import Project
-from rulebook_ralph.workspace import commits
+from rulebook_ralph.workspace.snapshot_refs import snapshot_reference
 
 _DECIDED = tuple(field.name for field in fields(policy.Settlement) if field.name != "stop")
 
@@ -31,7 +31,7 @@ def settlement_of(judged: Iteration, project: Project, prd: Prd, *, time_left: f
     given_up = settlement.trigger == "block" and settlement.stop_reason in policy.GIVEN_UP
     if not given_up or judged.best_attempt is None:
         return settlement
-    best = commits.snapshot_reference(prd.project, judged.task_id, judged.best_attempt)
+    best = snapshot_reference(prd.project, judged.task_id, judged.best_attempt)
     return replace(settlement, blocked_reason=f"{settlement.blocked_reason}; the best attempt: {best}")
 
 

@@ -35,6 +35,7 @@ from rulebook_ralph.loop.summarizer import Summarizer
 from rulebook_ralph.workspace import commits, guard
 from rulebook_ralph.workspace.activity import newest_change
 from rulebook_ralph.workspace.snapshot import Change, Opening, Workspace
+from rulebook_ralph.workspace.snapshot_refs import snapshot_reference
 
 INTERRUPTED = Verdict(action="stop", reason="interrupted", stop_reason="interrupted", counts=False)
 Report = Callable[[events.Event], None]
@@ -262,7 +263,7 @@ class Told:
 def _save(assignment: Assignment, tools: Tools, tree: str, tips: tuple[str, ...]) -> str:
     task_id, number = assignment.task.id, assignment.number
     snapshot = commits.Snapshot(
-        reference=commits.snapshot_reference(assignment.project, task_id, number),
+        reference=snapshot_reference(assignment.project, task_id, number),
         tree=tree,
         base=assignment.opening.commit,
         prompt=tools.redactor.clean(assignment.prompt),

@@ -20,6 +20,7 @@ from rulebook_ralph.state import pruning as files
 from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace import pruning as snapshots
 from rulebook_ralph.workspace.git import GitError
+from rulebook_ralph.workspace.snapshot_refs import number_and_task, snapshot_references
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +41,14 @@ class Pruning:
 def plan(project: Project, prd: Prd, *, keep: int) -> Pruning:
     """What would be removed; touches nothing. Raises RalphError."""
     past = files.look_over(project.folder)
-    references = snapshots.snapshot_references(project.repository, prd.project)
+    references = snapshot_references(project.repository, prd.project)
     tasks_of: dict[int, set[str]] = defaultdict(set)
     for reference in references:
-        number, task_id = snapshots.number_and_task(reference)
+        number, task_id = number_and_task(reference)
         tasks_of[number].add(task_id)
     gone = superfluous(past, tasks_of, prd.tasks, keep=keep)
     going = tuple(sorted(gone & past.keys()))
-    forgotten = {name: commit for name, commit in references.items() if snapshots.number_and_task(name)[0] in gone}
+    forgotten = {name: commit for name, commit in references.items() if number_and_task(name)[0] in gone}
     return Pruning(
         numbers=tuple(sorted(gone)),
         files=going,

@@ -26,6 +26,7 @@ from rulebook_ralph.loop.standing_work import is_on_the_way
 from rulebook_ralph.state import disk, history, store
 from rulebook_ralph.workspace import commits, isolated_workspace
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
+from rulebook_ralph.workspace.snapshot_refs import snapshot_reference
 
 _INTERRUPTED = Verdict(
     action="stop",
@@ -181,7 +182,7 @@ class Recovery:
         already is believed: what stands there since may be a merge that was begun. What may be torn is kept, no more.
         """
         repository, number = self.project.repository, record.iteration_number
-        reference = commits.snapshot_reference(self.settler.prd.project, record.task_id, number)
+        reference = snapshot_reference(self.settler.prd.project, record.task_id, number)
         may_be_torn = saved is not None and saved.may_be_torn
         made = repository.commit_of(reference) if record.isolated else None
         if made is not None and repository.commit_of(f"{made}^") == opening.commit:  # else it was no more than begun

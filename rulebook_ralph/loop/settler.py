@@ -15,7 +15,8 @@ from rulebook_ralph.clock import Clock
 from rulebook_ralph.core import edits, merging, policy, settling
 from rulebook_ralph.core.edits import Sent
 from rulebook_ralph.core.enumeration import some
-from rulebook_ralph.core.evidence import LAST_ITERATION, Iteration
+from rulebook_ralph.core.evidence import Iteration
+from rulebook_ralph.core.identifiers import LAST_ITERATION
 from rulebook_ralph.core.merging import differences
 from rulebook_ralph.core.model import Prd
 from rulebook_ralph.core.plan import AddAll
@@ -30,9 +31,9 @@ from rulebook_ralph.loop.summary import reason_of
 from rulebook_ralph.loop.unfinished import Unfinished
 from rulebook_ralph.loop.watch import Watch
 from rulebook_ralph.state import codec, disk, editable, history, progress, store
-from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace import guard as git_guard
 from rulebook_ralph.workspace.snapshot import Opening
+from rulebook_ralph.workspace.snapshot_refs import highest_number
 
 
 class Settler:
@@ -60,7 +61,8 @@ class Settler:
         self.watch = Watch(project, fetch=landing.saved_content, take=self._take_meanwhile, notice=notice)
         self.file = PrdFile(project.folder, prd, prd_bytes, clock=clock, notice=notice)
         taken = history.numbers(project.folder)
-        self._number = max([*taken[-1:], commits.highest_number(project.repository, prd.project)])
+        self._number = max([*taken[-1:], highest_number(project.repository, prd.project)])
+        self._require_number()
         if not landing.has_saved_state:
             landing.unsaved = set(map(history.name_of, taken))
 
@@ -104,14 +106,18 @@ class Settler:
 
     def take_number(self) -> int:
         """The next iteration number: above each in the history and the refs. Raises RalphError where none is left."""
-        if self._number >= LAST_ITERATION:
-            name, refs = self._project.folder.iteration(self._number), f"refs/ralph/{self.prd.project}/tasks"
-            raise RalphError(
-                f"no iteration number is left after {self._number}; remove what is none of Ralph's own: {name}, or the "
-                f"ref in {refs} that ends with it (git update-ref -d)"
-            )
+        self._require_number()
         self._number += 1
         return self._number
+
+    def _require_number(self) -> None:
+        if self._number < LAST_ITERATION:
+            return
+        name = self._project.folder.iteration(self._number)
+        raise RalphError(
+            f"no iteration number is left after {self._number}; remove what is none of Ralph's own: {name}, or the "
+            f"ref in refs/ralph/{self.prd.project}/tasks that ends with it (git update-ref -d)"
+        )
 
     def progress_text(self) -> str:
         seen = disk.fingerprint(self._project.folder.progress)

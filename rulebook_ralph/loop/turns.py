@@ -226,9 +226,10 @@ class Turns:
             self.stuck.update(final.tasks)
         self.touched |= dict.fromkeys(final.tasks, final.commit if completes else None)
         self._orders.report(summary.settled_event(final, settlement, self._settler.prd, self.tally))
-        self.not_merged -= {final.task_id}
         if merging_failed(outcome):
             self.not_merged.add(final.task_id)
+        else:
+            self.not_merged.discard(final.task_id)
         if gear.config.limits.max_iterations is None and (response is not None or merging_failed(outcome)):
             self.max_iterations += 1  # an iteration that does not count takes none away
         return _stop(settlement, response)

@@ -7,7 +7,7 @@ from pathlib import Path
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.loop import leftovers
 from rulebook_ralph.loop.project import Project
-from rulebook_ralph.state import guard, history
+from rulebook_ralph.state import guard
 from rulebook_ralph.state.editable import is_editable
 
 
@@ -29,7 +29,6 @@ class Watch:
         self._take = take
         self._notice = notice
         self._guard: guard.StateGuard | None = None
-        self._before: guard.StateGuard | None = None
         self._number = 0
         self._untold: tuple[str, ...] = ()
         self._held: dict[Path, None] = {}
@@ -54,12 +53,10 @@ class Watch:
         it is known.
         """
         self._number, self._untold = number, ()
-        self._guard = guard.remember(self._project.folder, prd=prd, before=self._before)
+        self._guard = guard.remember(self._project.folder, prd=prd)
 
     def end(self) -> None:
-        """Only Ralph and people write from now on, Ralph in the iteration's record alone of those that are there."""
-        if self._guard is not None:
-            self._before = self._guard.without_fingerprint(history.name_of(self._number))
+        """Only Ralph and people write from now on."""
         self._guard = None
 
     def keep(self, name: str, content: bytes) -> None:
@@ -79,12 +76,7 @@ class Watch:
     def put_back(self) -> tuple[str, ...]:
         """Undo what was changed in the folder, keep the other version aside; returns what the agent must be told."""
         told, self._untold = self._untold, ()
-        if self._guard is None:
-            return told
-        restored = self._guard.restore(self._fetch)
-        for item in restored:
-            if item.content is not None:
-                self._guard = self._guard.without_fingerprint(item.name)
+        restored = self._guard.restore(self._fetch) if self._guard is not None else ()
         put_back = [left for item in restored if (left := self._left_of(item)) is not None]
         if not put_back:
             return told

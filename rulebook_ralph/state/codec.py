@@ -137,7 +137,7 @@ def _without_tasks(prd: Prd) -> Json:
         whole.pop(last, None)
     whole["tasks"] = []
     whole["totals"] = _merged(prd.totals, TOTALS_KEYS)
-    return whole | _unknown(prd.extra, PRD_KEYS)
+    return whole | unknown_members(prd.extra, PRD_KEYS)
 
 
 def decode_iteration(data: bytes, *, name: str) -> Iteration:
@@ -264,11 +264,12 @@ def _split(raw: Any, known: frozenset[str]) -> Any:
 
 def _merged(value: Value, known: frozenset[str]) -> Json:
     fields: Json = msgspec.to_builtins(value)
-    return fields | _unknown(fields.pop(_EXTRA, {}), known)
+    return fields | unknown_members(fields.pop(_EXTRA, {}), known)
 
 
-def _unknown(extra: Mapping[str, Any], known: frozenset[str]) -> Json:
-    return {key: value for key, value in extra.items() if key not in known}
+def unknown_members(members: Mapping[str, Any], known: frozenset[str]) -> Json:
+    """Those of an object's members whose keys are not `known`, in their order."""
+    return {key: value for key, value in members.items() if key not in known}
 
 
 def _text(value: object) -> bytes:

@@ -6,7 +6,7 @@ version of every changed file is handed back, to be kept for the person (DESIGN.
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,7 +44,7 @@ class StateGuard:
         """Put the folder back; `fetch` gives the saved content of a history file, or None."""
         for folder in (self.folder.path, self.folder.history):
             _real_folder(folder)
-        now = _fingerprints(self.folder, {})
+        now = _fingerprints(self.folder)
         changed = [name for name, seen in self.fingerprints.items() if seen is None or now.get(name) != seen]
         strangers = sorted(now.keys() - self.fingerprints.keys())
         put_back = [self._put_back(name, fetch) for name in changed]
@@ -54,11 +54,7 @@ class StateGuard:
         """The same with a file that Ralph itself has just written, while the agent could write as well: what stands
         there is known by its content alone.
         """
-        return replace(self, contents=self.contents | {name: content}).without_fingerprint(name)
-
-    def without_fingerprint(self, name: str) -> "StateGuard":
-        """The same where the file's fingerprint tells nothing any more."""
-        return replace(self, fingerprints=self.fingerprints | {name: None})
+        return replace(self, contents=self.contents | {name: content}, fingerprints=self.fingerprints | {name: None})
 
     def _put_back(self, name: str, fetch: Callable[[str], bytes | None]) -> Restored | None:
         path = self.folder.path / name
@@ -76,21 +72,17 @@ class StateGuard:
         return stranger
 
 
-def remember(folder: StateFolder, *, prd: bytes | None = None, before: StateGuard | None = None) -> StateGuard:
-    """The state folder as it is now; `prd` is the content of prd.json where it is known.
-
-    Of a history that was guarded `before`, only what is new since is looked at: an older file that was changed in
-    between is put back like one that is changed now.
-    """
-    fingerprints = _fingerprints(folder, before.fingerprints if before else {})
+def remember(folder: StateFolder, *, prd: bytes | None = None) -> StateGuard:
+    """The state folder as it is now; `prd` is the content of prd.json where it is known."""
+    fingerprints = _fingerprints(folder)
     known = {} if prd is None else {"prd.json": prd}
     names = [name for name in fingerprints if not name.startswith(_HISTORY) and name not in known]
     contents = {name: content for name in names if (content := disk.content_of(folder.path / name)) is not None}
     return StateGuard(folder, known | contents, fingerprints)
 
 
-def _fingerprints(folder: StateFolder, known: Mapping[str, Fingerprint | None]) -> dict[str, Fingerprint | None]:
-    """Every guarded file, with None for what is no plain file; a file of the history as it is `known`."""
+def _fingerprints(folder: StateFolder) -> dict[str, Fingerprint | None]:
+    """Every guarded file, with None for what is no plain file."""
     paths = [folder.path / name for name in _AT_THE_TOP]
     paths += [path for path in _below(folder.templates) if path.is_symlink() or not path.is_dir()]
     start = len(str(folder.path)) + 1
@@ -99,8 +91,7 @@ def _fingerprints(folder: StateFolder, known: Mapping[str, Fingerprint | None]) 
         return found | {_HISTORY.rstrip("/"): None}
     with suppress(OSError), _opened(folder.history) as history, os.scandir(history) as listing:
         for item in listing:
-            name = _HISTORY + item.name
-            found[name] = known.get(name) or disk.fingerprint_of(item.stat(follow_symlinks=False))
+            found[_HISTORY + item.name] = disk.fingerprint_of(item.stat(follow_symlinks=False))
     return found
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from rulebook_ralph.core.evidence import ITERATION_NUMBER
+from rulebook_ralph.core.identifiers import ITERATION_NUMBER
 
 FOLDER = "held"
 """The folder's name in Ralph's part of the git folder (loop/leftovers.py writes there)."""

@@ -4,7 +4,8 @@ import os
 import re
 from collections.abc import Iterator
 
-from rulebook_ralph.core.evidence import ITERATION_NUMBER, Iteration
+from rulebook_ralph.core.evidence import Iteration
+from rulebook_ralph.core.identifiers import ITERATION_NUMBER
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.state import codec, disk
 from rulebook_ralph.state.store import StateFolder

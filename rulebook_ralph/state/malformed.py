@@ -19,8 +19,9 @@ def malformation(text: str, error: msgspec.DecodeError | RecursionError) -> str:
     """`line:column: what` for a text that msgspec refused with `error`."""
     if isinstance(error, RecursionError):
         return "1:1: is nested too deeply"
-    if isinstance(error, msgspec.ValidationError):  # where any value may stand, only a number's size is refused
-        return _out_of_range(text)
+    if (number := _out_of_range(text, error)) is not None:
+        line, column = line_and_column(text, number)
+        return f"{line}:{column}: number out of range"
     try:
         json.loads(text, parse_constant=_refuse)
     except json.JSONDecodeError as found:
@@ -33,10 +34,12 @@ def malformation(text: str, error: msgspec.DecodeError | RecursionError) -> str:
     return _from_byte(text, str(error))
 
 
-def _out_of_range(text: str) -> str:
+def _out_of_range(text: str, error: msgspec.DecodeError) -> int | None:
+    """Where the number stands that is too large: all that is refused as invalid where any value may stand."""
+    if not isinstance(error, msgspec.ValidationError):
+        return None
     numbers = (match for match in _NUMBER.finditer(text) if match["number"])
-    line, column = line_and_column(text, next(match.start() for match in numbers if not _fits(match["number"])))
-    return f"{line}:{column}: number out of range"
+    return next((match.start() for match in numbers if not _fits(match["number"])), None)
 
 
 def _fits(number: str) -> bool:

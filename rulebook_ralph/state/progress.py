@@ -7,7 +7,7 @@ rewritten.
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,9 +19,8 @@ from rulebook_ralph.state import disk
 
 _START_WORDS = "## Iteration "
 _START = re.compile(rf"^{_START_WORDS}([0-9]{{1,12}}) · ", re.MULTILINE)
-_NEXT_START = re.compile(rf"\n(?={_START_WORDS}[0-9]{{1,12}} · )")
+_NEXT_START = re.compile(rf"\n{_START_WORDS}([0-9]{{1,12}}) · ")
 """The same below the first line: it begins with what can be looked for fast."""
-_INITIAL = f"{_START_WORDS}0 · "
 _UNDECODABLE = re.compile(
     "[\udc80-\udcff](?![\udc80-\udcff]{0,2}(?:\n|\\Z))"
 )  # a line may break off within a character
@@ -102,20 +101,19 @@ def closing(text: str) -> str:
     return line_end + (_TORN_END if _open_tail(text) else "")
 
 
-def blocks(text: str) -> list[str]:
-    """The text of each entry, whole or torn, in order: from its first line to before the next one's."""
-    found = _NEXT_START.split(text)
-    return list(itertools.dropwhile(lambda block: block.startswith(_INITIAL) or not _START.match(block), found))
-
-
-def entries(blocks: Iterable[str]) -> Iterator[Entry]:
-    """The whole ones of these `blocks`."""
-    for block in blocks:
-        if match := _START.match(block):
-            text, number = f"{block}\n", int(match[1])
+def entries(text: str) -> list[Entry]:
+    """All whole entries, in order, without the initial marker."""
+    found: list[Entry] = []
+    first = _START.match(text)
+    start, number = 0, int(first.group(1)) if first else 0
+    for match in itertools.chain(_NEXT_START.finditer(text), (None,)):
+        following = match.start() + 1 if match else len(text)
+        if number:
             end = f"\n{_end(number)}"
-            if (at := text.find(end)) >= 0:
-                yield Entry(number, text[: at + len(end)])
+            if (at := text.find(end, start, following)) >= 0:
+                found.append(Entry(number, text[start : at + len(end)]))
+        start, number = following, int(match.group(1)) if match else 0
+    return found
 
 
 def has_entry(text: str, number: int) -> bool:

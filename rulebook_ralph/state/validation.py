@@ -31,6 +31,7 @@ from rulebook_ralph.state.codec import (
     TASK_KEYS,
     TOTALS_KEYS,
     checked_document,
+    unknown_members,
 )
 from rulebook_ralph.state.json_position import lines_of
 from rulebook_ralph.state.schema_check import faults_against
@@ -168,7 +169,7 @@ def _outlined(raw: Any, index: int) -> Task:
 
 
 def _unknown(raw: Any, known: frozenset[str]) -> Json:
-    return {key: raw[key] for key in raw.keys() - known} if isinstance(raw, dict) else {}
+    return unknown_members(raw, known) if isinstance(raw, dict) else {}
 
 
 def _iteration_faults(raw: Any, *, number: int, name: str, thorough: bool) -> Iterator[Fault]:

@@ -2,7 +2,6 @@
 
 import functools
 import os
-import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,14 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
-from rulebook_ralph.core.evidence import ITERATION_NUMBER
 from rulebook_ralph.core.model import STATE_FOLDER
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.workspace.git import OPTIONS, GitError
 from rulebook_ralph.workspace.repository import Repository
 
 MAX_OUTPUT_BYTES = 32 * 1024 * 1024
-_NUMBERED = re.compile(f".+/({ITERATION_NUMBER})", re.DOTALL)
 _BLOCK = 1024 * 1024
 _LARGE = 1024 * 1024
 """Bytes beyond which a file is stored by itself: an import compresses it twice, for a pack and for the loose object."""
@@ -36,11 +33,6 @@ def state_references(repository: Repository) -> tuple[str, ...]:
     """The saved states that there are."""
     names = repository.git.text("for-each-ref", "--format=%(refname)", "refs/ralph").splitlines()
     return tuple(name for name in names if name.endswith("/state") and name.count("/") == _STATE_DEPTH)
-
-
-def snapshot_reference(project: str, task_id: str, number: int) -> str:
-    """Where an attempt is saved. Below `tasks/`, so that a task may be named `state`."""
-    return f"refs/ralph/{project}/tasks/{task_id}/{number}"
 
 
 class SigningError(GitError):
@@ -235,13 +227,6 @@ def file_of_state(repository: Repository, reference: str, name: str) -> bytes | 
         return repository.git.raw("cat-file", "blob", f"{reference}:{STATE_FOLDER}/{name}")
     except GitError:
         return None
-
-
-def highest_number(repository: Repository, project: str) -> int:
-    """The highest iteration number that a snapshot ref carries; 0 where there is none."""
-    names = repository.git.text("for-each-ref", "--format=%(refname)", f"refs/ralph/{project}/tasks").splitlines()
-    taken = (_NUMBERED.fullmatch(name) for name in names)
-    return max((int(found[1]) for found in taken if found), default=0)
 
 
 def _commit_head(

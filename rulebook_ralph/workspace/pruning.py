@@ -1,27 +1,11 @@
 """Snapshots of a long history, and the saved state, less what was removed."""
 
-import re
 from collections.abc import Collection, Mapping
 
-from rulebook_ralph.core.evidence import ITERATION_NUMBER
 from rulebook_ralph.core.model import STATE_FOLDER
 from rulebook_ralph.workspace.repository import Repository
 
-_NUMBERED = re.compile(f".+/{ITERATION_NUMBER}", re.DOTALL)
 _HISTORY = f"{STATE_FOLDER}/history"
-
-
-def snapshot_references(repository: Repository, project: str) -> dict[str, str]:
-    """Every snapshot of the project: the ref's name -> its object."""
-    listing = repository.git.text("for-each-ref", "--format=%(objectname) %(refname)", f"refs/ralph/{project}/tasks")
-    pairs = (line.split(" ", 1) for line in listing.splitlines())
-    return {name: commit for commit, name in pairs if _NUMBERED.fullmatch(name)}
-
-
-def number_and_task(reference: str) -> tuple[int, str]:
-    """What a snapshot's ref says: the iteration's number and the task's id."""
-    *_, task_id, number = reference.split("/")
-    return int(number), task_id
 
 
 def forget(repository: Repository, references: Mapping[str, str]) -> None:

@@ -11,7 +11,7 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.workspace.git import Git, GitError
 
 _NONE_THERE = ("not a git repository", "must be run in a work tree")
-_BRANCH = "ref: refs/heads/"
+_BRANCH = "refs/heads/"
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -44,36 +44,33 @@ class Repository:
 
     def head(self) -> str:
         """The commit that is checked out."""
-        named = self._said(self.git_folder / "HEAD")
-        return self._commit_said(named) or self.git.text("rev-parse", "--verify", "HEAD^{commit}")
+        said = self._said(self.git_folder / "HEAD")
+        if said.startswith("ref: refs/") and ".." not in said:
+            said = self._said(self.common_folder / said.removeprefix("ref: "))
+        return said if _HASH.fullmatch(said) else self.git.text("rev-parse", "--verify", "HEAD^{commit}")
 
     def tip(self, branch: str) -> str | None:
         """The last commit on a branch, or None."""
-        reference = f"refs/heads/{branch}"
-        return self._commit_said(f"ref: {reference}") or self.commit_of(reference)
+        return self.commit_of(f"refs/heads/{branch}")
 
     def is_on(self, branch: str) -> bool:
         """Whether the branch is checked out."""
         return self.branch() == branch
 
-    def _commit_said(self, named: str) -> str:
-        """The commit that HEAD says or the ref it names, without a process; empty where their files do not tell."""
-        said = self._said(self.common_folder / named.removeprefix("ref: ")) if named.startswith("ref: ") else named
-        return said if _HASH.fullmatch(said) else ""
+    def branch(self) -> str | None:
+        """The branch that is checked out, as HEAD names it; None when HEAD is detached."""
+        named = self._said(self.git_folder / "HEAD").removeprefix("ref: ")
+        if not named.startswith(_BRANCH) or named.endswith("/.invalid"):  # so it says where refs are in no files
+            named = self.git.answer("symbolic-ref", "-q", "HEAD") or ""
+        return named.removeprefix(_BRANCH) or None
 
     @staticmethod
     def _said(file: Path) -> str:
+        """What a file of refs says; empty where it cannot be read. It is asked often, and a process takes its time."""
         try:
-            return file.read_text("utf-8").strip()
+            return file.read_text("utf-8").rstrip(" \t\r\n\v\f")
         except (OSError, UnicodeDecodeError):
             return ""
-
-    def branch(self) -> str | None:
-        """The branch that is checked out; None when HEAD is detached."""
-        named = self._said(self.git_folder / "HEAD")
-        if named.startswith(_BRANCH) and not named.endswith("/.invalid"):  # so it says where refs are in no files
-            return named.removeprefix(_BRANCH)
-        return self.git.answer("symbolic-ref", "--short", "-q", "HEAD") or None
 
     def commit_with_trailer(self, key: str, value: str) -> str | None:
         """The newest commit of HEAD's history with that trailer, or None."""
@@ -192,7 +189,7 @@ def top_level(start: Path, environment: Mapping[str, str]) -> Path | None:
 
 def branches_with_state(repository: Repository) -> tuple[str, ...]:
     """Local branches that carry a task list."""
-    names = repository.git.text("for-each-ref", "--format=%(refname:short)", "refs/heads").splitlines()
+    names = repository.git.text("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads").splitlines()
     questions = "".join(f"refs/heads/{name}:{STATE_FOLDER}/prd.json\n" for name in names)
     answers = repository.git.text("cat-file", "--batch-check", stdin=os.fsencode(questions)).splitlines()
     return tuple(

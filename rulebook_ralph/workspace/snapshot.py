@@ -140,7 +140,7 @@ class Workspace:
         root, mark = self.repository.root, tree[:12]
         aside = self.repository.private / "held" / mark
         inner: frozenset[str] = frozenset()
-        changes = self._diff(tree, opening.tree)
+        changes = self.changes(tree, opening.tree)
         rewritten = self._written_otherwise(opening)
         links = self._links(opening.tree, changes)
         for _ in range(_NESTED):
@@ -151,7 +151,7 @@ class Workspace:
                 break
             inner |= repositories
             self._load(opening.commit)
-            changes = self._diff(self.capture(opening), opening.tree)
+            changes = self.changes(self.capture(opening), opening.tree)
         for path, commit in links.items():
             bring_back(self.repository, path, commit, keep_as=f"refs/ralph/held/{mark}")
         wanted = [change.path for change in changes if change.kind != "D" and change.path not in links]
@@ -240,8 +240,6 @@ class Workspace:
         self._now_holds(commit)
 
     def _diff(self, old_tree: str, new_tree: str) -> tuple[Change, ...]:
-        if old_tree == new_tree:
-            return ()
         fields = self._git("diff-tree", "-r", "-z", "--raw", "--no-renames", old_tree, new_tree).split(b"\0")
         found = []
         for description, path in zip(fields[::2], fields[1::2], strict=False):

@@ -290,6 +290,38 @@ def test_sha256_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(project.task_commits()["one"]) == 64
 
 
+def alike(repository: Repository) -> None:
+    """What is read from files is what git says."""
+    named = repository.git.answer("symbolic-ref", "-q", "HEAD")
+    assert repository.branch() == (named.removeprefix("refs/heads/") if named else None)
+    assert repository.head() == repository.git.text("rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        *(
+            "git pack-refs --all --prune",
+            "git checkout -q --detach",
+            "git switch -q -c a/b",
+            "git tag main; git tag x; git switch -q -c x",
+        ),
+        *("ln -sf refs/heads/main .git/HEAD", "git switch -q -c 'y\u3000'", "git switch -q -c $(printf 'b\\351')"),
+    ],
+)
+def test_what_is_checked_out_is_what_git_says(script: str, root: Path, linked: Path) -> None:
+    sh(root, script)
+    for place in (root, linked):
+        alike(open_repository(place, os.environ))
+
+
+def test_a_branch_that_leads_out_of_the_refs_is_none(root: Path) -> None:
+    os.mkfifo(root.parent / "pipe")
+    repository = open_repository(root, os.environ)
+    for name in ("../../../pipe", "/dev/zero", "./main", "main/", "../heads/main"):
+        assert repository.tip(name) is None
+
+
 def test_an_unborn_branch(root: Path) -> None:
     sh(root, "git switch -q --orphan fresh")
     with pytest.raises(RalphError, match="no commit yet"):

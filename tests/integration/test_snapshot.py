@@ -21,6 +21,7 @@ from rulebook_ralph.workspace import commits, guard
 from rulebook_ralph.workspace.git import GitError
 from rulebook_ralph.workspace.repository import Repository, open_repository
 from rulebook_ralph.workspace.snapshot import Change, Opening, Workspace
+from rulebook_ralph.workspace.snapshot_refs import snapshot_reference
 from tests.harness import picture
 from tests.sampling import sample
 
@@ -262,7 +263,7 @@ def test_what_is_captured_is_the_attempt_and_what_is_restored_the_base(shared: P
     assert {name for name, kind in changed.items() if kind == "A"} == wanted.keys() - base.keys()
     assert {name for name, kind in changed.items() if kind == "D"} == base.keys() - wanted.keys()
 
-    reference = commits.snapshot_reference("toy", "one", 1)
+    reference = snapshot_reference("toy", "one", 1)
     output = repository.private / "output"
     output.write_bytes(b"raw output")
     saved = commits.save_snapshot(

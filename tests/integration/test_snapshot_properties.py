@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from rulebook_ralph.workspace import commits, guard, restoring
 from rulebook_ralph.workspace.repository import open_repository
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
+from rulebook_ralph.workspace.snapshot_refs import snapshot_reference
 from tests.integration.test_snapshot import (
     _NAMES,
     WHO,
@@ -320,7 +321,7 @@ def _assert_it_is_kept(
     repository = open_repository(root, os.environ)
     output = repository.private / "output"
     output.write_bytes(b"raw output")
-    reference = commits.snapshot_reference("toy", "one", 1)
+    reference = snapshot_reference("toy", "one", 1)
     snapshot = commits.Snapshot(reference, tree, opening.commit, "prompt", output, iter, "attempt", tips)
     saved = commits.save_snapshot(repository, WHO, snapshot, seconds=1)
     attempt = restoring.read_attempt(repository, saved)

@@ -221,8 +221,8 @@ def test_bytes_on_stderr_are_not_silence(tmp_path: Path) -> None:
 
 
 def test_wall_limit_ends_one_that_prints_for_ever(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    ignored = signal.signal(signal.SIGINT, signal.default_int_handler)  # where pytest runs in a script's background
-    request.addfinalizer(lambda: signal.signal(signal.SIGINT, ignored))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # where pytest runs in a script's background
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     ended = run(shell(tmp_path, "yes"), limits=limits(wall_time=0.2))
     assert ended.killed_by == "wall-time"
     assert ended.exit_code == -signal.SIGINT

@@ -352,7 +352,7 @@ def check(agent: str, stream: bytes) -> None:
 
 NAMES = st.sampled_from(sorted(RUNS))
 AGENTS = st.sampled_from(sorted(READERS))
-MOST = settings(max_examples=settings().max_examples * 3)
+MOST = settings(max_examples=settings().max_examples * 3)  # for ten agents
 
 
 @MOST

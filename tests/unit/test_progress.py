@@ -51,12 +51,8 @@ def _entry(number: int, text: str = "it worked", *, learnings: int = 1) -> str:
     )
 
 
-def _entries(text: str) -> list[progress.Entry]:
-    return list(progress.entries(progress.blocks(text)))
-
-
 def _numbers(text: str) -> list[int]:
-    return [entry.number for entry in _entries(text)]
+    return [entry.number for entry in progress.entries(text)]
 
 
 def _problems(folder: Path, content: bytes) -> list[Problem]:
@@ -76,7 +72,7 @@ def _settle(written: bytes, number: int, text: str = "it worked") -> bytes:
 def test_the_header_is_the_first_entry_and_no_iteration(tmp_path: Path) -> None:
     assert HEADER.startswith("# Progress of toy\n")
     assert "## Iteration 0 · initialised · " in HEADER
-    assert _entries(HEADER) == []
+    assert progress.entries(HEADER) == []
     assert progress.closing(HEADER) == progress.closing("") == ""
     assert progress.head(HEADER) == HEADER
     assert _problems(tmp_path, HEADER.encode()) == []
@@ -97,7 +93,7 @@ def test_an_entry_reads_as_it_was_meant() -> None:
         "    learned: b\n"
         "## End of iteration 3\n"
     )
-    (found,) = _entries(HEADER + text)
+    (found,) = progress.entries(HEADER + text)
     assert (found.number, found.text, found.learnings) == (3, text, ("a", "b"))
     assert progress.head(HEADER + text) == HEADER
     assert progress.has_entry(HEADER + text, 3)
@@ -109,7 +105,7 @@ def test_text_from_agents_can_neither_forge_nor_end_an_entry(texts: list[str]) -
     expected = [_entry(number, text, learnings=2) for number, text in enumerate(texts, 1)]
     written = (HEADER + "".join(expected)).encode("utf-8", "replace")
     text = written.decode()
-    found = _entries(text)
+    found = progress.entries(text)
     assert [entry.text.encode() for entry in found] == [entry.encode("utf-8", "replace") for entry in expected]
     assert [entry.number for entry in found] == list(range(1, len(texts) + 1))
     assert all(len(entry.learnings) == 2 for entry in found)
@@ -184,7 +180,7 @@ def test_problems_are_told_with_their_line(tmp_path: Path) -> None:
 @given(st.text(st.characters()) | _forgeries, st.booleans())
 def test_any_file_can_be_continued(text: str, whole: bool) -> None:
     content = ((HEADER if whole else "") + text + "\n## Iteration " + "9" * 5000 + " · x").encode("utf-8", "replace")
-    _entries(content.decode())
+    progress.entries(content.decode())
     progress.head(content.decode())
     written = _settle(_settle(content, 70), 71)
     assert written.startswith(content)
@@ -194,7 +190,7 @@ def test_any_file_can_be_continued(text: str, whole: bool) -> None:
 def test_ten_thousand_entries_are_read_and_looked_through_at_once(tmp_path: Path) -> None:
     text = HEADER + "".join(_entry(number, "x" * 60) for number in range(1, 10_001))
     start = time.process_time()
-    assert len(_entries(text)) == 10_000
+    assert len(progress.entries(text)) == 10_000
     assert not progress.has_entry(text, 10_001)
     assert progress.closing(text) == ""
     assert time.process_time() - start < 2
