@@ -18,6 +18,7 @@ class Cancellation(Event):
     def __init__(self) -> None:
         super().__init__()
         self._ordered = False
+        self._follower: Cancellation | None = None
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
@@ -32,6 +33,15 @@ class Cancellation(Event):
     def set(self) -> None:
         self._ordered = True
         self._wake()
+        if self._follower is not None:
+            self._follower.set()
+
+    def follower(self) -> "Cancellation":
+        """One, instead of the last, that is set as soon as this is, and may be set alone."""
+        self._follower = follower = Cancellation()
+        if self._ordered:
+            follower.set()
+        return follower
 
     def clear(self) -> None:
         self._ordered = False

@@ -22,7 +22,10 @@ from rulebook_ralph.core.redaction import cleaned
 if TYPE_CHECKING:
     from rulebook_ralph.core.events import Event
 
-_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_UNSAFE_IN_JSON = re.compile(
+    "[\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001-\U000e007f]"
+)
 
 
 class Display(Protocol):

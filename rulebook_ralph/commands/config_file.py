@@ -35,9 +35,7 @@ class ConfigFile:
     def read(self) -> bytes | None:
         """Its content, None where it is not there. Raises RalphError."""
         if self.path.is_symlink() and not self.is_users:
-            raise RalphError(
-                f"{self.path} is a symbolic link; Ralph keeps its state in plain files: replace it by the file"
-            )
+            raise RalphError(f"{self.path} {disk.IS_LINK}")
         if self.path.exists() and not self.path.is_file():
             raise RalphError(f"{self.shown}: is no regular file")
         try:

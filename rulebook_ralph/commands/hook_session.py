@@ -21,7 +21,7 @@ from rulebook_ralph.core.criteria import STAGES
 from rulebook_ralph.core.redaction import cleaned
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.loop import distrust, leftovers, session_note
+from rulebook_ralph.loop import departure, distrust, leftovers, session_note
 from rulebook_ralph.loop.preflight_secrets import require_no_secret
 from rulebook_ralph.loop.project import Project, project_root
 from rulebook_ralph.loop.session import SessionLoop, Step
@@ -154,7 +154,10 @@ def _put_back(app: App, note: SessionNote) -> guard.Restored:
         return guard.NOTHING  # others, or a death that is still to be mended
     root = project_root(app.cwd, app.environment)
     repository = unopened(root, private.parent, app.environment)
-    return distrust.put_back_git(Project(root, StateFolder(root), repository, Config(), app.environment))
+    project = Project(root, StateFolder(root), repository, Config(), app.environment)
+    if note.iteration is not None and (left := leftovers.load(project, note.iteration)) is not None:
+        departure.note(repository, left.number, left.opening.commit)
+    return distrust.put_back_git(project)
 
 
 def _agent(note: SessionNote, stopped: Stopped, now: datetime) -> SessionAgent:

@@ -42,7 +42,7 @@ def order(app: App, private: Path, order: Pause | Cancel, *, listening: float | 
         if holder is None:
             return None
         if holder.pid == 0:
-            raise RalphError(f"something holds the lock {private / 'lock'}, and it is not named there; find it: fuser")
+            raise RalphError(lock.unnamed(private / "lock", holder))
         if problem := _out_of_reach(holder):
             raise RalphError(problem)
         if holder.is_agent:

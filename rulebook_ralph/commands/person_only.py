@@ -10,7 +10,8 @@ from rulebook_ralph.state import lock
 
 
 def refuse_inside(app: App, lock_file: Path, what: str) -> None:
-    """Raises RalphError within the process tree of the run that holds the lock, whatever environment was left there.
+    """Raises RalphError within the process tree of the run that holds the lock, whatever environment was left there,
+    and where it cannot be told which run that is.
 
     `what` ends the sentence: what is refused.
     """
@@ -18,5 +19,9 @@ def refuse_inside(app: App, lock_file: Path, what: str) -> None:
     if lineage.carries_mark(app.environment):
         raise RalphError(told)
     running = lock.holder(lock_file)
-    if running is not None and running.pid and lineage.inside(os.getpid(), running.pid):
+    if running is None:
+        return
+    if not running.pid:
+        raise RalphError(lock.unnamed(lock_file, running))
+    if lineage.inside(os.getpid(), running.pid):
         raise RalphError(told)

@@ -10,7 +10,13 @@ from rulebook_ralph.core.enumeration import counted
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.descendants import end_what_was_left_by
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.loop.project import Project, open_repository_of, project_root, refuse_second_state
+from rulebook_ralph.loop.project import (
+    Project,
+    open_repository_of,
+    project_root,
+    refuse_left_out,
+    refuse_second_state,
+)
 from rulebook_ralph.state.holder import here
 from rulebook_ralph.state.lock import Dead
 from rulebook_ralph.state.store import StateFolder
@@ -62,6 +68,7 @@ def bring_back_state(
     if command == "resume":
         names = branches_with_state(repository)
         if not names or repository.branch() in names:
+            refuse_left_out(repository, found.folder)
             recovery.restore_missing_state(found, notice)
     distrust.put_back_state(found, notice)
 

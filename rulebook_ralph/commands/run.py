@@ -160,7 +160,8 @@ def run_once(
         report(events.Notice("warning", text))
 
     notifier = Notifier(StateFolder(root), app.environment, warn=warn)
-    with notifier, lock.held(repository.lock_file, since=app.clock.iso(), command=options.command) as died:
+    held = lock.held_for_run(repository.lock_file, since=app.clock.iso(), command=options.command)
+    with notifier, held as (died, put_back_lock):
         if died is not None:
             end_orphans(died, report, within=(repository.root, repository.git_folder))
         bring_back_state(app, opened, report, command=options.command)
@@ -172,7 +173,8 @@ def run_once(
             require_agreed(app, edited, trusted=asked.trust_commands, tips=tips)
             return _within(edited.config, spent)
 
-        limited = replace(project, config=_within(project.config, spent), reread=reread)
+        config = _within(project.config, spent)
+        limited = replace(project, config=config, reread=reread, put_back_lock=put_back_lock)
         crew = Crew(limited.config, project.environment)
         require_no_secret(project, crew)
 

@@ -54,6 +54,8 @@ class Totals(Value, frozen=True, kw_only=True):
     failed: int = msgspec.field(default_factory=_zero)
     cost_usd: float = msgspec.field(default_factory=_nothing_spent)
     tokens: int = msgspec.field(default_factory=_zero)
+    without_task: tuple[int, ...] = ()
+    """The iterations among them all of whose tasks were gone when they were settled: no task tells that they were."""
     extra: Json = msgspec.field(default_factory=dict, name="$extra")
     """Keys Ralph does not know, kept as they were; never written under this name."""
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from rulebook_ralph.core.evidence import AgentResult, ParsedIteration, ToolResult
+from rulebook_ralph.core.printable import printable
 
 MAX_ITEMS = 50
 MAX_ITEM_CHARS = 2000
@@ -102,7 +103,7 @@ def _promises(prose: str) -> tuple[str, ...]:
 
 def _blocked(prose: str) -> str:
     found = _BLOCKED_LINE.findall(prose)
-    return (" ".join(found[-1].split()) or "no reason given") if found else ""
+    return (" ".join(printable(found[-1]).split()) or "no reason given") if found else ""
 
 
 def _status(
@@ -175,13 +176,13 @@ def _listed(prose: str, titles: tuple[str, ...]) -> tuple[str, ...]:
 def _first_paragraph(prose: str) -> str:
     for paragraph in re.split(r"\n\s*\n", prose.strip()[: 4 * MAX_ITEM_CHARS]):
         text = " ".join(line.strip() for line in paragraph.splitlines() if not _PROMISE_LINE.fullmatch(line))
-        if text:
+        if text := printable(text).strip():
             return text[:500]
     return ""
 
 
 def _text(value: object) -> str:
-    return " ".join(value.split())[:MAX_ITEM_CHARS] if isinstance(value, str) else ""
+    return " ".join(printable(value).split())[:MAX_ITEM_CHARS] if isinstance(value, str) else ""
 
 
 def _texts(value: object) -> tuple[str, ...]:

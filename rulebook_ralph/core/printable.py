@@ -3,11 +3,14 @@
 import re
 import unicodedata
 
-_SEQUENCES = re.compile(
+SEQUENCES = (
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI: colours, cursor movement, erasing
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # OSC, DCS, to their end
     r"|\x1b[ -/]*[0-~]?"  # all other escapes
 )
+"""What a terminal obeys, as a regular expression."""
+
+_SEQUENCES = re.compile(SEQUENCES)
 _BREAKS = re.compile(r"\r\n|[\n\r\v\f\x85\u2028\u2029]")
 _KEPT = "\u200c\u200d"
 """Joiners: several scripts and emoji are misspelt without them."""
@@ -32,13 +35,22 @@ def printable_block(text: str) -> str:
     return text if _plain(text) else _cleaned(text, line_break="\n", tab="    ")
 
 
+def printable_text(text: str) -> str:
+    """Like `printable_block`, but a tab stays a tab: for what is kept, and read by others than terminals."""
+    return text if _plain(text) else _cleaned(text, line_break="\n", tab="\t")
+
+
 def _plain(text: str) -> bool:
     return text.isascii() and text.isprintable()
 
 
 def _cleaned(text: str, *, line_break: str, tab: str) -> str:
-    lines = _BREAKS.sub("\n", _SEQUENCES.sub("", text)).replace("\t", tab).split("\n")
-    return line_break.join(line if line.isprintable() else "".join(map(_shown, line)) for line in lines)
+    parts = (part.split("\t") for part in _BREAKS.sub("\n", _SEQUENCES.sub("", text)).split("\n"))
+    return line_break.join(tab.join(map(_line, part)) for part in parts)
+
+
+def _line(text: str) -> str:
+    return text if text.isprintable() else "".join(map(_shown, text))
 
 
 def _shown(character: str) -> str:

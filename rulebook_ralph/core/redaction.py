@@ -1,15 +1,18 @@
 """Keeping secrets out of everything that is written or shown."""
 
+import codecs
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from operator import is_
 from typing import Any, TypeVar, cast
 from urllib.parse import quote, quote_plus
 
 import msgspec
+
+from rulebook_ralph.core.readings import Reading, readings
 
 _V = TypeVar("_V")
 
@@ -22,48 +25,55 @@ _SHORTEST_LINE = 16
 """Of a secret of several lines, such as a private key: shorter ones stand in other texts too."""
 
 _SHORTEST_PART = 6
-_LEFT_OUT = re.compile(r"\n… \d+ (?:bytes|characters) left out …\n")
-_SHAPES = (  # each begins with a letter, so that the search passes quickly over what begins none of them
-    r"sk-ant-[A-Za-z0-9_-]{16,}",
-    r"sk-(?<![aeiou]sk-)[A-Za-z0-9_-]{20,}",  # not the end of task-, disk- or risk-
-    r"gh[pousr]_[A-Za-z0-9]{20,}",
-    r"github_pat_[A-Za-z0-9_]{20,}",
-    r"glpat-[A-Za-z0-9_-]{16,}",
-    r"xox[abprs]-[A-Za-z0-9-]{10,}",
-    r"xapp-[A-Za-z0-9-]{20,}",
-    r"A(?:KI|SI)A[0-9A-Z]{16}",
-    r"[sr]k_live_[0-9A-Za-z]{16,}",
-    r"npm_[A-Za-z0-9]{30,}",
-    r"pypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{20,}",
-    r"hf_(?:(?<![A-Za-z0-9]hf_)|(?<=\\[nrt]hf_)|(?<=[0-9]mhf_))[A-Za-z0-9]{30,}",  # not a word's end; an escape's
-    r"AIza[0-9A-Za-z_-]{30,}",
-    r"eyJ[A-Za-z0-9_-]{10,500}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
+_LEFT_OUT = re.compile(r"\n… \d+ (?:bytes|characters) left out …\n|…\Z")
+"""By which a text is told to be cut."""
+
+_SHAPES = (  # each with a part of it that a text is quickly searched for
+    ("sk-", r"sk-ant-[A-Za-z0-9_-]{16,}"),
+    ("sk-", r"sk-(?<![aeiou]sk-)[A-Za-z0-9_-]{20,}"),  # not the end of task-, disk- or risk-
+    ("gh", r"gh[pousr]_[A-Za-z0-9]{20,}"),
+    ("github_pat_", r"github_pat_[A-Za-z0-9_]{20,}"),
+    ("glpat-", r"glpat-[A-Za-z0-9_-]{16,}"),
+    ("xox", r"xox[abprs]-[A-Za-z0-9-]{10,}"),
+    ("xapp-", r"xapp-[A-Za-z0-9-]{20,}"),
+    ("KIA", r"AKIA[0-9A-Z]{16}"),
+    ("SIA", r"ASIA[0-9A-Z]{16}"),
+    ("k_live_", r"[sr]k_live_[0-9A-Za-z]{16,}"),
+    ("npm_", r"npm_[A-Za-z0-9]{30,}"),
+    ("pypi-Ag", r"pypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{20,}"),
+    # not a word's end; an escape's
+    ("hf_", r"hf_(?:(?<![A-Za-z0-9]hf_)|(?<=\\[nrt]hf_)|(?<=[0-9]mhf_))[A-Za-z0-9]{30,}"),
+    ("AIza", r"AIza[0-9A-Za-z_-]{30,}"),
+    ("eyJ", r"eyJ[A-Za-z0-9_-]{10,500}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
 )
 MARK = "[redacted]"
-_MARK_BYTES = MARK.encode()
 _LONGEST_SHAPE = 4096
+_MOST_KEPT = 1024 * 1024
+"""Characters of a stream that wait for its next block, however many of them nobody sees."""
+
+_REST_OF_A_SEQUENCE = re.compile(r"\[[0-?]*[@-~]|[0-9;]+[@-~]")
+"""With which a text begins that was cut within one."""
 
 
 class Redactor:
-    """Replaces the values of secret-named environment variables, and known token shapes, by a mark."""
+    """Replaces the values of secret-named environment variables, and known token shapes, by a mark.
+
+    Also those that only show in one of the text's readings (core/readings.py), with an escape sequence within them.
+    """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         values = {form for value in _secrets(environment) for form in _forms(value)}
         self._known = sorted(values, key=len, reverse=True)
-        literal = [re.escape(value) for value in self._known]
-        self._shapes = re.compile("|".join(_SHAPES))
-        self._pattern = re.compile("|".join([*literal, *_SHAPES]))
-        self._bytes_pattern = re.compile(self._pattern.pattern.encode("utf-8", "surrogatepass"))
-        self._longest = max([_LONGEST_SHAPE, *(len(value.encode("utf-8", "surrogatepass")) for value in values)])
+        self._values = re.compile("|".join(map(re.escape, self._known)))
+        self._longest = max([_LONGEST_SHAPE, *map(len, values)])
 
     def holds_value(self, text: str) -> bool:
         """Whether a secret of the environment itself is in the text, not only what looks like one."""
-        return any(value in text for value in self._known)
+        return any(self._holds_value(reading.text) for reading in readings(text))
 
     def clean(self, text: str) -> str:
         """The text with every secret replaced."""
-        pattern = self._pattern if self.holds_value(text) else self._shapes  # the second is far quicker
-        return pattern.sub(MARK, text)
+        return _replaced(text, self._found(readings(text)))
 
     def clean_cut(self, text: str) -> str:
         """The same for a text that may begin, end or be cut in the middle of a secret: its part is replaced too."""
@@ -75,24 +85,73 @@ class Redactor:
         return next(cleaned) + "".join(f"{mark}{piece}" for mark, piece in zip(marks, cleaned, strict=True))
 
     def _clean_ends(self, text: str) -> str:
-        text = self.clean(text)
-        if length := max((_cut_at_end(text, value) for value in self._known), default=0):
-            text = text[:-length] + MARK
-        if length := max((_cut_at_start(text, value) for value in self._known), default=0):
-            text = MARK + text[length:]
-        return text
+        read = readings(text)
+        if found := self._found(read):
+            text = _replaced(text, found)
+            read = readings(text)
+        if ends := [reading.place(start) for reading in read if (start := self._beginning_at_end(reading.text)) >= 0]:
+            text = text[: min(ends)] + MARK
+            read = readings(text)
+        if begun := _REST_OF_A_SEQUENCE.match(text):
+            read += [each.after(begun.end()) for each in readings(text[begun.end() :])]
+        starts = [reading.place(end - 1) + 1 for reading in read if (end := self._end_at_start(reading.text))]
+        return MARK + text[max(starts) :] if starts else text
+
+    def _beginning_at_end(self, text: str) -> int:
+        """Where the beginning of a secret begins with which the text ends; -1 where it ends with none."""
+        length = max((_cut_at_end(text, value) for value in self._known), default=0)
+        return len(text) - length if length else -1
+
+    def _end_at_start(self, text: str) -> int:
+        """How long the end of a secret is with which the text begins."""
+        return max((_cut_at_start(text, value) for value in self._known), default=0)
 
     def clean_blocks(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
         """The same for a stream: a secret that lies across two blocks is found too."""
-        rest = b""
+        decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        text = ""
         for block in blocks:
-            data = rest + block
-            end = max(0, len(data) - self._longest)
-            across = (match for match in self._bytes_pattern.finditer(data) if match.start() < end < match.end())
-            end = min((match.start() for match in across), default=end)
-            yield self._bytes_pattern.sub(_MARK_BYTES, data[:end])
-            rest = data[end:]
-        yield self._bytes_pattern.sub(_MARK_BYTES, rest)
+            text += decoder.decode(block)
+            read = readings(text)
+            ready = [
+                each.place(len(each.text) - self._longest) if len(each.text) > self._longest else 0 for each in read
+            ]
+            end = max(min(ready), len(text) - _MOST_KEPT)
+            found = self._found(read)
+            end = next((start for start, after in found if start < end < after), end)
+            yield _replaced(text[:end], [span for span in found if span[1] <= end]).encode("utf-8", "surrogateescape")
+            text = text[end:]
+        yield self.clean(text + decoder.decode(b"", final=True)).encode("utf-8", "surrogateescape")
+
+    def _holds_value(self, text: str) -> bool:
+        return any(value in text for value in self._known)
+
+    def _found(self, read: Sequence[Reading]) -> list[tuple[int, int]]:
+        """From where to where secrets stand in a text with those readings, in order; none overlaps another."""
+        spans: set[tuple[int, int]] = set()
+        for reading in read:
+            spans.update(reading.span(*match.span()) for match in self._matches(reading.text))
+        apart: list[tuple[int, int]] = []
+        for start, end in sorted(spans):
+            if apart and start < apart[-1][1]:
+                apart[-1] = (apart[-1][0], max(end, apart[-1][1]))
+            else:
+                apart.append((start, end))
+        return apart
+
+    def _matches(self, text: str) -> Iterator[re.Match[str]]:
+        if self._holds_value(text):
+            yield from self._values.finditer(text)
+        for part, shape in _SHAPES:
+            if part in text:
+                yield from re.finditer(shape, text)
+
+
+def _replaced(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    if not spans:
+        return text
+    ends = (0, *(end for _, end in spans))
+    return "".join(f"{text[end:start]}{MARK}" for end, (start, _) in zip(ends, spans, strict=False)) + text[ends[-1] :]
 
 
 def cleaned(value: _V, clean: Callable[[str], str]) -> _V:
@@ -143,10 +202,10 @@ def _secrets(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """The secret as it may stand in a text: as it is, inside JSON or an address, a line of it."""
+    """The secret as it may stand in a text: as it is, as it reads, inside JSON or an address, a line of it."""
     if len(value) < _SHORTEST:
         return
-    yield value
+    yield from (reading.text for reading in readings(value) if len(reading.text) >= _SHORTEST)
     if not value.isalnum():
         for ascii_only in (True, False):
             yield json.dumps(value, ensure_ascii=ascii_only)[1:-1]

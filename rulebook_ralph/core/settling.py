@@ -23,20 +23,25 @@ def opened(task: Task, *, stage: Stage, number: int, at: str) -> Task:
 
 
 def settled(prd: Prd, iteration: Iteration, settlement: Settlement, *, at: str) -> Prd:
-    """The PRD after an iteration; the same PRD where this iteration was settled before (redo) or its tasks are gone.
+    """The PRD after an iteration; the same PRD where this iteration was settled before (redo).
 
-    What it took counts once in the totals and in equal parts at each of its tasks.
+    What it took counts once in the totals and in equal parts at each of its tasks; in the totals alone where a person
+    has removed or renamed all of them meanwhile.
     """
     number = iteration.iteration_number
-    tasks = [task for task in prd.tasks if task.id in iteration.tasks and (task.settled_iteration or 0) < number]
-    if not tasks:
+    there = [task for task in prd.tasks if task.id in iteration.tasks]
+    tasks = [task for task in there if (task.settled_iteration or 0) < number]
+    if number in prd.totals.without_task or (there and not tasks):
         return prd
-    tokens = parts_of(iteration.spent_tokens, len(tasks))
+    tokens = parts_of(iteration.spent_tokens, len(tasks)) if tasks else ()
     after = prd
     for task, its_tokens in zip(tasks, tokens, strict=True):
         its_usd = iteration.spent_usd / len(tasks)
         after = after.replacing(_settled(task, iteration, settlement, cost_usd=its_usd, tokens=its_tokens, at=at))
-    return replace(after, updated_at=at, totals=_added(prd.totals, iteration, settlement))
+    totals = _added(prd.totals, iteration, settlement)
+    if not there:
+        totals = replace(totals, without_task=(*totals.without_task, number))
+    return replace(after, updated_at=at, totals=totals)
 
 
 def _settled(

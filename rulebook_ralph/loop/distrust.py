@@ -9,14 +9,14 @@ in git.
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.loop import leftovers
+from rulebook_ralph.loop import leftovers, lost_leftovers
 from rulebook_ralph.loop.landing import Notice
 from rulebook_ralph.loop.leftovers import Leftovers
 from rulebook_ralph.loop.project import Project
@@ -25,27 +25,32 @@ from rulebook_ralph.workspace import commits, guard
 
 
 def put_back_state(project: Project, notice: Notice) -> None:
-    """Believe what the private files of dead runs say, where there are any. Raises RalphError.
+    """Believe what the private files of dead runs say, where there are any; of those that are gone or damaged, what
+    stands in for them (lost_leftovers.py). Raises RalphError.
 
     Said to be executing: the record, the task list, the configuration and the templates are as they were at opening,
     and so is what outside of the tree decides how work is judged. Said to be judged: the record is that very one,
     also where Ralph died before it had written it, for the outcome was decided; or it is settled, which follows from
     it, and the rest may be a person's by now.
     """
-    kept = {left.number: left for left in leftovers.of_dead_runs(project)}
+    kept = {left.number: left for left in leftovers.of_dead_runs(project) if _own_record(left) is not None}
+    lost: list[Leftovers] = []
+    if all(left.place for left in kept.values()):  # in the tree one works at a time
+        lost = lost_leftovers.stand_ins(project, kept.keys(), notice)
     worked = False
-    for left in kept.values():
+    for left in (*kept.values(), *lost):
         own = _own_record(left)
-        if own is None:
-            continue
-        if own.phase == "executing":
+        if own is None or own.phase == "executing":
             worked = True
             _put_back_files(project, left, notice)
             _put_back_past(project, left, notice)
             _put_back_outside(project, left, notice)
-        _put_back_record(project, left, own, notice)
+        if own is not None:
+            _put_back_record(project, left, own, notice)
     if worked:
-        _put_away_strangers(project, kept, notice)
+        _put_away_strangers(project, {*kept, *(left.number for left in lost)}, notice)
+    for left in lost:
+        leftovers.remove_damaged(project, left.number)
 
 
 def goes_back_to(project: Project, branch: str) -> bool:
@@ -74,9 +79,10 @@ def _own_record(left: Leftovers) -> Iteration | None:
     if left.record is None:
         return None
     try:
-        return codec.decode_iteration(left.record, name=history.name_of(left.number))
+        own = codec.decode_iteration(left.record, name=history.name_of(left.number))
     except RalphError:
         return None
+    return own if own.iteration_number == left.number else None
 
 
 def _put_back_record(project: Project, left: Leftovers, own: Iteration, notice: Notice) -> None:
@@ -178,7 +184,7 @@ def _put_back_outside(project: Project, left: Leftovers, notice: Notice) -> None
         notice("warning", f"{told} (what stood there: {aside / 'outside'})")
 
 
-def _put_away_strangers(project: Project, kept: dict[int, Leftovers], notice: Notice) -> None:
+def _put_away_strangers(project: Project, kept: Collection[int], notice: Notice) -> None:
     """Records of other iterations that say they are not settled: when an agent starts, all before are."""
     for number in history.unsettled_numbers(project.folder):
         if number in kept:

@@ -4,7 +4,7 @@ The manager opens it (an `Assignment` of values) and settles what it gave (an `O
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,9 +23,11 @@ from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import AgentResult, CheckResult, ParsedIteration, Verdict
 from rulebook_ralph.core.group import as_one
 from rulebook_ralph.core.model import CompletionSummary, Stage, Task
-from rulebook_ralph.core.redaction import Redactor
+from rulebook_ralph.core.redaction import Redactor, cleaned
 from rulebook_ralph.core.review import Review, Tier
 from rulebook_ralph.core.settings import Integrity, StopCriteria, VerificationStep
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.loop import departure
 from rulebook_ralph.loop.candidate import Candidate
 from rulebook_ralph.loop.checkout import Standing
 from rulebook_ralph.loop.evidence import Gates, Judgement
@@ -121,6 +123,7 @@ class Tools:
     guarded: guard.Guard
     to_be_done: Callable[[], Iterable[Task]]
     own_commits: Callable[[], tuple[str, ...]]
+    saved_state: Callable[[], Mapping[str, str]]
     restore_state: Callable[[], tuple[str, ...]]
     keep_aside: Callable[[Mapping[str, bytes | None]], Path]
     redactor: Redactor
@@ -153,27 +156,50 @@ class Outcome:
 
 def attempt(assignment: Assignment, tools: Tools) -> Outcome:
     """Let the agent work, put back what it must not touch, save what it made, and judge it."""
-    workspace = tools.workspace
+    workspace, opening = tools.workspace, assignment.opening
 
     result = _execute(assignment, tools)
 
     told = Told(tools)
+    left = departure.note(workspace.repository, assignment.number, opening.commit)
+    left = left or departure.noted(workspace.repository, assignment.number)  # a session's was put back already
     tips = (*tools.own_commits(), *told.tell("You", tools.restored), *told.put_back("You"))
-    tree = workspace.capture(assignment.opening)
+    tree = workspace.capture(opening)
+    with ThreadPoolExecutor(1) as saver:  # the snapshot is written while the gates run
+        saved = saver.submit(_save, assignment, tools, tree, tips)
+        told.snapshot = lambda: {_reference(assignment): saved.result()}
+        if departure.has_left(workspace, left, opening, tree):
+            told.tell_departed(saved.result())
+            workspace.restore(opening, tree)
+            tree = opening.tree
+        return _judged(assignment, tools, told, result=result, tree=tree, saved=saved)
+
+
+def _judged(
+    assignment: Assignment, tools: Tools, told: "Told", *, result: AgentResult, tree: str, saved: Future[str]
+) -> Outcome:
+    """The outcome of an attempt that left that tree; `saved` gives its snapshot."""
+    workspace = tools.workspace
+    base = departure.Watched(workspace, assignment.opening, assignment.number)
+
+    def put_back() -> None:
+        left = base.note()
+        told.put_back("A gate or commit hook")
+        base.bring_back(left, candidate.tree)
+
     changes = workspace.changes(assignment.opening.tree, tree)
-    parsed = parser.parse(result)
-    candidate = Candidate(assignment, tools, tree, put_back=lambda: told.put_back("A gate or commit hook"))
+    parsed = cleaned(parser.parse(result), tools.redactor.clean_cut)  # its report's JSON is read only now
+    candidate = Candidate(assignment, tools, tree, put_back=put_back)
     examination = Examination(
         assignment, tools, candidate, result, parsed, put_back=lambda: told.put_back("A check or completion hook")
     )
     candidate.objection, candidate.words = examination.objection, examination.words
     evidence = examination.evidence(changes, told=lambda: tuple(told.facts))
-    with ThreadPoolExecutor(1) as saver:  # the snapshot is written while the gates run
-        saved = saver.submit(_save, assignment, tools, tree, tips)
-        try:
-            judgement = judge(evidence, tools.hooks(examination.put_back), report=tools.report)
-        except Cancelled:
-            judgement = Judgement(INTERRUPTED, Gates())
+    try:
+        judgement = judge(evidence, tools.hooks(examination.put_back), report=tools.report)
+    except Cancelled:
+        put_back()  # of what was ended nobody else does
+        judgement = Judgement(INTERRUPTED, Gates())
     completes = judgement.verdict.action == "complete"
     if not completes:
         candidate.untick()
@@ -234,12 +260,31 @@ class Told:
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
         self.facts: list[str] = []
+        self.snapshot: Callable[[], Mapping[str, str]] = dict
+        """The attempt's own: its ref and commit."""
 
     def put_back(self, who: str) -> tuple[str, ...]:
-        """After the agent, and after whatever code of its runs in gates; returns the commits it made refs point to."""
-        tips = self.tell(who, self._tools.guarded.restore())
+        """After the agent, and after whatever code of its runs in gates; returns the commits it made refs point to.
+
+        Raises RalphError where the project's whole folder is gone: what is put back would stand in the way of it.
+        """
+        root = self._tools.guarded.repository.root
+        if not root.is_dir():
+            raise RalphError(f"{root} went away while an agent, gate or check ran; put it back, then: ralph resume")
+        own = {**self._tools.saved_state(), **self.snapshot()}
+        tips = self.tell(who, self._tools.guarded.restore(own=own))
         self.facts.extend(self._tools.restore_state())
         return tips
+
+    def tell_departed(self, snapshot: str) -> None:
+        """Another commit was checked out, and what stands there cannot be told from the agent's work."""
+        told = "another commit than the base was left checked out, so the tree goes back to the base"
+        self._tools.report(events.Notice("warning", f"{told} (what stood there is kept in commit {snapshot[:10]})"))
+        self.facts.append(
+            "You left another commit checked out than the one that your work is measured against, so the tree was put "
+            f"back to the base. What stood there is kept in commit {snapshot}: read it with `git show`, take what is "
+            "yours, and stay on the branch."
+        )
 
     def tell(self, who: str, restored: guard.Restored) -> tuple[str, ...]:
         """The same for what is put back already, of git's own files and those outside; what stood there is kept."""
@@ -248,6 +293,9 @@ class Told:
             told = f"changed in the git folder meanwhile, and put back: {names} (what stood there: {where})"
             self._tools.report(events.Notice("warning", told))
             self.facts.append(f"{who} changed git's own files ({names}); they were put back. Only the tree counts.")
+        if restored.lost:
+            told = f"gone from git for good, with what was saved there: {some(list(restored.lost), 10)}"
+            self._tools.report(events.Notice("warning", told))
         if restored.outside:
             names, where = some(list(restored.outside), 10), self._keep_aside("outside", restored.outside)
             worked = "the agent worked" if who == "You" else f"{who[0].lower()}{who[1:]} ran"
@@ -260,10 +308,14 @@ class Told:
         return self._tools.keep_aside({f"{folder}/{name.lstrip('/')}": content for name, content in others.items()})
 
 
+def _reference(assignment: Assignment) -> str:
+    return snapshot_reference(assignment.project, assignment.task.id, assignment.number)
+
+
 def _save(assignment: Assignment, tools: Tools, tree: str, tips: tuple[str, ...]) -> str:
     task_id, number = assignment.task.id, assignment.number
     snapshot = commits.Snapshot(
-        reference=snapshot_reference(assignment.project, task_id, number),
+        reference=_reference(assignment),
         tree=tree,
         base=assignment.opening.commit,
         prompt=tools.redactor.clean(assignment.prompt),

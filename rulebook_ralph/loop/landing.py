@@ -67,6 +67,11 @@ class Landing:
     def has_saved_state(self) -> bool:
         return self._saved is not None
 
+    @property
+    def saved_state(self) -> Mapping[str, str]:
+        """The ref of the saved state, with the commit that was saved last."""
+        return {self._reference: self._saved} if self._saved is not None else {}
+
     def recent_commits(self, base: str) -> tuple[str, ...]:
         """The last commits up to the one that is worked on, one line each."""
         if self._commits[0] != base:
@@ -188,8 +193,8 @@ class Landing:
         if self.project.config.is_isolated and self.project.repository.is_on(branch):
             bring_state_along(self.project.repository)
 
-    def save_state(self) -> None:
-        """Add to the saved state what it lacks."""
+    def save_state(self, *, opened: int = 0) -> None:
+        """Add to the saved state what it lacks; `opened` is the iteration whose agent begins in the tree now."""
         folder = self.project.folder.path
         wanted = self.unsaved - {"config.yaml"} if self.config_tells_secret else self.unsaved
         standing = {name: content for name in sorted(wanted) if (content := _content(folder / name)) is not None}
@@ -202,6 +207,7 @@ class Landing:
                 files,
                 parent=self._saved,
                 seconds=self._clock.seconds(),
+                opened=opened,
             )
         self.unsaved = set()
         if not any(self.held_back.values()):

@@ -1,6 +1,7 @@
 """What a live iteration keeps in the git folder against a crash: raw output, opening, guarded files, the state."""
 
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from rulebook_ralph.core.identifiers import ITERATION_NUMBER
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop.project import Project
 from rulebook_ralph.state import disk, history
@@ -21,6 +23,8 @@ from rulebook_ralph.workspace.snapshot import Opening
 _PREFIX = "opening-"
 _RECORD = ".record"
 """Ends the name of the file beside an opening that holds the record as it was renewed since."""
+
+_NUMBER = re.compile(rf"{_PREFIX}({ITERATION_NUMBER})")
 
 
 class _Saved(msgspec.Struct, frozen=True):
@@ -125,9 +129,7 @@ def save(
 def renew(project: Project, number: int, state: Mapping[str, bytes]) -> None:
     """Other files of the state folder than `save` kept. Raises RalphError."""
     path = _file(project, number)
-    try:
-        saved = msgspec.msgpack.decode(path.read_bytes(), type=_Saved)
-    except (OSError, msgspec.MsgspecError):
+    if (saved := _read(path)) is None:
         return
     disk.replace_file(path, msgspec.msgpack.encode(msgspec.structs.replace(saved, state={**saved.state, **state})))
 
@@ -138,13 +140,14 @@ def renew_record(project: Project, number: int, record: bytes) -> None:
 
 
 def load(project: Project, number: int) -> Leftovers | None:
-    """What a dead run kept, or None where it is gone or torn."""
-    path = _file(project, number)
+    """What a dead run kept, or None where it is gone, damaged or another iteration's."""
+    path, name = _file(project, number), history.name_of(number)
+    if (saved := _read(path)) is None or name not in saved.state:
+        return None
     try:
-        saved = msgspec.msgpack.decode(path.read_bytes(), type=_Saved)
         guarded = guard.decoded(saved.guarded, project.repository)
         record = _record_of(path)
-        renewed = {history.name_of(number): record.read_bytes()} if record.exists() else {}
+        renewed = {name: disk.read_file(record)} if os.path.lexists(record) else {}
     except (OSError, msgspec.MsgspecError):
         return None
     opening = Opening(
@@ -160,12 +163,13 @@ def load(project: Project, number: int) -> Leftovers | None:
 
 def of_dead_runs(project: Project) -> list[Leftovers]:
     """All that dead runs kept, by iteration number."""
-    numbers = sorted(
-        int(path.name.removeprefix(_PREFIX))
-        for path in project.repository.private.glob(f"{_PREFIX}*")
-        if path.name.removeprefix(_PREFIX).isdecimal()
-    )
-    return [kept for number in numbers if (kept := load(project, number)) is not None]
+    return [kept for number in numbers(project) if (kept := load(project, number)) is not None]
+
+
+def numbers(project: Project) -> list[int]:
+    """The iterations of which something is kept, readable or not; ascending."""
+    found = (_NUMBER.fullmatch(path.name) for path in project.repository.private.glob(f"{_PREFIX}*"))
+    return sorted({int(match[1]) for match in found if match})
 
 
 def remove(project: Project, number: int) -> None:
@@ -173,6 +177,15 @@ def remove(project: Project, number: int) -> None:
     with suppress(OSError):
         output_file(project, number).unlink(missing_ok=True)
     _remove(_file(project, number))
+
+
+def remove_damaged(project: Project, number: int) -> None:
+    """What stands in the place of what was kept, whatever it is: an agent put it there."""
+    opening = _file(project, number)
+    for path in (opening, _record_of(opening)):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+    _remove(opening)
 
 
 def begin_leaving(project: Project, tree: str) -> None:
@@ -283,6 +296,13 @@ def _leaving(project: Project) -> Path:
 
 def _file(project: Project, number: int) -> Path:
     return project.repository.private / f"{_PREFIX}{number}"
+
+
+def _read(opening: Path) -> _Saved | None:
+    try:
+        return msgspec.msgpack.decode(disk.read_file(opening), type=_Saved)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def _record_of(opening: Path) -> Path:

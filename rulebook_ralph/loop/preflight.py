@@ -92,7 +92,7 @@ def require_writable(project: Project) -> None:
     state = (folder.path, folder.prd, folder.history, folder.progress)
     for path in state:
         if path.is_symlink():
-            raise RalphError(f"{path} is a symbolic link; Ralph keeps its state in plain files: replace it by the file")
+            raise RalphError(f"{path} {disk.IS_LINK}")
     if folder.progress.is_file() and folder.progress.stat().st_size > disk.LARGEST:
         raise RalphError(
             f"{folder.progress} is larger than {disk.LARGEST // 2**20} MB; move it away, Ralph begins a new one"

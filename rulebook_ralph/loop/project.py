@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from rulebook_ralph.core.model import Prd, Task
+from rulebook_ralph.core.model import STATE_FOLDER, Prd, Task
 from rulebook_ralph.core.notify_urls import without_addresses
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.errors import RalphError
@@ -16,6 +16,7 @@ from rulebook_ralph.workspace.commits import saved_state, state_references
 from rulebook_ralph.workspace.repository import (
     Repository,
     branches_with_state,
+    is_left_out,
     open_repository,
     require_commit,
     top_level,
@@ -26,6 +27,7 @@ from rulebook_ralph.workspace.repository import (
 class Project:
     """Everything that is fixed for a command. `settings_files` are those that the configuration comes from, whether
     they are there or not, and `reread` makes one of them again; `origins` says where each of its leaves was set.
+    `put_back_lock` undoes what an agent did to the lock's file, and returns whether there was anything (state/lock.py).
     """
 
     root: Path
@@ -36,6 +38,7 @@ class Project:
     settings_files: tuple[Path, ...] = ()
     reread: Callable[[], Config] | None = None
     origins: Mapping[str, str] = field(default_factory=dict)
+    put_back_lock: Callable[[], bool] = lambda: False
 
     @property
     def environment_given(self) -> Mapping[str, str]:
@@ -80,6 +83,7 @@ def refuse_second_state(repository: Repository, folder: StateFolder) -> None:
         return
     names = branches_with_state(repository)
     if repository.branch() in names:
+        refuse_left_out(repository, folder)
         raise RalphError(f"{folder.prd} is gone, but it is committed here; run 'ralph resume' to restore it")
     if names:
         where = names[0] if len(names) == 1 else f"one of {', '.join(names[:5])}"
@@ -90,6 +94,13 @@ def refuse_second_state(repository: Repository, folder: StateFolder) -> None:
                 f"{folder.prd} is gone, but a copy is saved; run 'ralph resume' to restore it "
                 f"(or 'git update-ref -d {reference}' to forget it)"
             )
+
+
+def refuse_left_out(repository: Repository, folder: StateFolder) -> None:
+    """Raises RalphError where a sparse checkout leaves the task list out: git would take nothing into the folder."""
+    if is_left_out(repository, f"{STATE_FOLDER}/prd.json"):
+        told = f"the sparse checkout leaves {folder.path} out"
+        raise RalphError(f"{told}; bring it: git sparse-checkout add {STATE_FOLDER}")
 
 
 def load_prd(folder: StateFolder) -> tuple[Prd, bytes]:

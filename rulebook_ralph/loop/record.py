@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from rulebook_ralph.core.evidence import CheckResult, Iteration, Usage, Verdict, feedback_excerpt
 from rulebook_ralph.core.model import Stage, Task
 from rulebook_ralph.core.policy import Settlement
+from rulebook_ralph.core.printable import printable_text
 from rulebook_ralph.core.redaction import cleaned
 from rulebook_ralph.loop.brief import Brief
 from rulebook_ralph.loop.gatekeeper import Base
@@ -58,21 +59,25 @@ def opened(
 def judged(record: Iteration, outcome: Outcome, *, base: Base, at: str, clean: Callable[[str], str]) -> Iteration:
     """The record with everything the attempt gave and the verdict; `clean` takes secrets out of names of files.
 
-    From here its end is decided.
+    From here its end is decided. What goes from it into prompts, the log and commits holds nothing a terminal obeys.
     """
     result = outcome.result
+
+    def told(text: str) -> str:
+        return printable_text(clean(text))
+
     return replace(
         record,
         phase="judged",
         timestamp=at,
         ended_at=at,
-        verdict=cleaned(replace(outcome.verdict, feedback=""), clean),
+        verdict=cleaned(replace(outcome.verdict, feedback=""), told),
         stop_reason=outcome.verdict.stop_reason,
-        feedback=clean(_with_findings(record, outcome))[:_MAX_TEXT],
+        feedback=told(_with_findings(record, outcome))[:_MAX_TEXT],
         quality_metrics=_quality(outcome.checks),
-        checks=cleaned(outcome.checks, clean),
-        review=cleaned(outcome.review, clean),
-        log=cleaned((*outcome.log, *_of_gates(outcome.checks)), clean),
+        checks=cleaned(outcome.checks, told),
+        review=cleaned(outcome.review, told),
+        log=cleaned((*outcome.log, *_of_gates(outcome.checks)), told),
         red_on_base=tuple(sorted(base.red)),
         tests_on_base=dict(base.tests),
         failing_on_base=dict(base.failing),
@@ -90,7 +95,7 @@ def judged(record: Iteration, outcome: Outcome, *, base: Base, at: str, clean: C
         snapshot=outcome.snapshot,
         tree=outcome.tree,
         commit=outcome.commit,
-        completion_summary=cleaned(outcome.summary, clean),
+        completion_summary=cleaned(outcome.summary, told),
         output=result.output,
     )
 

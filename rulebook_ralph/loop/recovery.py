@@ -5,6 +5,7 @@ agent's raw output tells (tokens, cost, session, its last words) is taken over. 
 judged, skipping what was done already.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -14,9 +15,9 @@ from rulebook_ralph.clock import Clock
 from rulebook_ralph.core import parser
 from rulebook_ralph.core.enumeration import some
 from rulebook_ralph.core.evidence import Iteration, Verdict
-from rulebook_ralph.core.redaction import Redactor
+from rulebook_ralph.core.redaction import Redactor, cleaned
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.loop import leftovers
+from rulebook_ralph.loop import departure, leftovers
 from rulebook_ralph.loop.crew import Crew
 from rulebook_ralph.loop.iteration import redacted
 from rulebook_ralph.loop.landing import Notice
@@ -25,6 +26,8 @@ from rulebook_ralph.loop.settler import Settler
 from rulebook_ralph.loop.standing_work import is_on_the_way
 from rulebook_ralph.state import disk, history, store
 from rulebook_ralph.workspace import commits, isolated_workspace
+from rulebook_ralph.workspace.git import GitError
+from rulebook_ralph.workspace.isolated_clone import bring_commits
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
 from rulebook_ralph.workspace.snapshot_refs import snapshot_reference
 
@@ -35,7 +38,10 @@ _INTERRUPTED = Verdict(
     stop_reason="interrupted",
     counts=False,
 )
-_PUT_BACK = "The last attempt was interrupted on another commit than the base, so the tree was put back to the base."
+_PUT_BACK = (
+    "The last attempt was interrupted with another commit checked out than the base, so the tree was put back to the "
+    "base. What stood there is kept in commit {}: read it with `git show`, and take what is sound."
+)
 _FEEDBACK = "The last attempt was interrupted; its partial work stands in the tree. Look at it, then go on."
 _ELSEWHERE = (
     "The last attempt was interrupted; its partial work is kept in commit {}. Look at it, then go on; where it does "
@@ -90,7 +96,6 @@ class Recovery:
             record = left
             saved = leftovers.load(self.project, record.iteration_number)
             tips: tuple[str, ...] = ()
-            rollback = False
             if saved is None:
                 tree = self.project.repository.tree_of(record.base_commit)
                 now = self.workspace.open()
@@ -98,20 +103,19 @@ class Recovery:
             else:
                 opening = saved.opening
                 if record.phase == "executing" and not record.isolated:
-                    rollback = self._left_the_base(saved)
+                    self._require_no_work_of_others(saved)
+                    departure.note(self.project.repository, saved.number, opening.commit)
                     tips = self._restore_git(saved)
             if record.phase == "executing":
-                judged = self._interrupted(record, saved, opening, tips, rollback=rollback)
-                judged = self.settler.with_past(judged)
-                record, _ = self.settler.write_judged(judged, opening, time_left=1.0, rollback=rollback)
+                judged = self.settler.with_past(self._interrupted(record, saved, opening, tips))
+                record, _ = self.settler.write_judged(judged, opening, time_left=1.0)
             self._settle(record, opening)
             found.append(record)
         return tuple(found)
 
-    def _left_the_base(self, saved: leftovers.Leftovers) -> bool:
-        """Whether HEAD left the base since opening: the tree is another commit's, not the attempt's alone.
-
-        Raises RalphError where uncommitted changes on it may be a person's, who came after the agent.
+    def _require_no_work_of_others(self, saved: leftovers.Leftovers) -> None:
+        """Raises RalphError where HEAD left the base and uncommitted changes there may be a person's, who came after
+        the agent.
         """
         repository, before = self.project.repository, saved.guarded.head_was()
         head = repository.git_folder / "HEAD"
@@ -120,7 +124,7 @@ class Recovery:
             or head.read_text("utf-8", "replace").strip() == before
             or repository.contains(saved.opening.commit)
         ):
-            return False
+            return
         lived = leftovers.last_sign_of_life(self.project, saved.number)
         if head.lstat().st_mtime > lived + _GRACE and repository.modified():
             there = before.removeprefix("ref: refs/heads/")
@@ -128,7 +132,6 @@ class Recovery:
                 f"the run died on {there}, but {repository.branch() or 'another commit'} is checked out now, with "
                 f"uncommitted changes; commit or stash them, run: git switch {there}, then: ralph resume"
             )
-        return True
 
     def _restore_git(self, saved: leftovers.Leftovers) -> tuple[str, ...]:
         """Put git's own files back, HEAD among them; of the refs those that the agent wrote.
@@ -137,15 +140,18 @@ class Recovery:
         """
         number = saved.number
         lived = leftovers.last_sign_of_life(self.project, number)
-        restored = saved.guarded.restore_after_death(self.settler.branch, until=lived)
+        restored = saved.guarded.restore_after_death(self.settler.branch, until=lived, number=number)
         others = restored.others
         folder = leftovers.keep_aside(self.project, number, {f"git/{name}": other for name, other in others.items()})
         if others:
             self.notice("warning", f"put back in the git folder after the dead run: {some(others)} (kept in {folder})")
+        if restored.lost:
+            self.notice("warning", f"gone from git for good, with what was saved there: {some(restored.lost)}")
         if restored.left:
             self.notice(
                 "info", f"new in git since the dead run's agent began, and left, as yours: {some(restored.left)}"
             )
+        self.settler.count_numbers()
         return restored.new_tips
 
     def _settle(self, judged: Iteration, opening: Opening) -> None:
@@ -159,62 +165,77 @@ class Recovery:
         moved = tree is not None and not is_on_the_way(self.project, self.workspace, standing, tree, opening.tree)
         self.settler.resettle(judged, opening, keep_tree=moved)
 
-    def _left(self, record: Iteration, saved: leftovers.Leftovers | None, opening: Opening) -> str:
-        """The tree that the attempt left; the base's where its checkout is gone. The checkout stays until all is
-        recovered: this recovery may die, too.
+    def _left(self, record: Iteration, saved: leftovers.Leftovers | None, opening: Opening) -> tuple[str, bool]:
+        """The tree that the attempt left, and whether it has left the base; the base's where its checkout is gone. The
+        checkout stays until all is recovered: this recovery may die, too.
         """
+        repository, number = self.project.repository, record.iteration_number
         if not record.isolated:
             self.workspace.open(opening.tree)
-            return self.workspace.capture(opening)
-        place = isolated_workspace.take_over(self.project.repository, saved.place) if saved and saved.place else None
+            tree = self.workspace.capture(opening)
+            return tree, departure.has_left(self.workspace, departure.noted(repository, number), opening, tree)
+        place = isolated_workspace.take_over(repository, saved.place) if saved and saved.place else None
         if place is None:
-            return opening.tree
+            return opening.tree, False
         try:
-            workspace = isolated_workspace.reopen(self.project.repository, place, opening)
-            return workspace.capture(opening) if workspace is not None else opening.tree
+            workspace = isolated_workspace.reopen(repository, place, opening)
+            if workspace is None:
+                return opening.tree, False
+            inside = workspace.repository
+            left = departure.note(inside, number, opening.commit) or departure.noted(inside, number)
+            with suppress(GitError, OSError):  # whatever the agent did to its git folder
+                bring_commits(inside)
+            tree = workspace.capture(opening)
+            return tree, departure.has_left(workspace, left, opening, tree)
         finally:
             place.leave()
 
     def _saved(
         self, record: Iteration, saved: leftovers.Leftovers | None, opening: Opening, tips: tuple[str, ...]
-    ) -> tuple[str, str]:
-        """The tree to go on from, and the snapshot with what the attempt left. Of a checkout a snapshot that was made
-        already is believed: what stands there since may be a merge that was begun. What may be torn is kept, no more.
+    ) -> tuple[str, str, bool]:
+        """The tree to go on from, the snapshot with what the attempt left, and whether that has left the base. Of a
+        checkout a snapshot that was made already is believed: what stands there since may be a merge that was begun;
+        and so it is where the tree has gone back, or is to. What may be torn is kept, no more.
         """
         repository, number = self.project.repository, record.iteration_number
         reference = snapshot_reference(self.settler.prd.project, record.task_id, number)
+        made = repository.commit_of(reference)
+        if made is not None and repository.commit_of(f"{made}^") != opening.commit:  # it was no more than begun
+            made = None
+        if record.isolated and made is not None:
+            tree = repository.tree_of(made)
+            departed = departure.has_left(self.workspace, departure.noted(repository, number), opening, tree)
+        else:
+            tree, departed = self._left(record, saved, opening)
+        if made is None or not (record.isolated or departed or tree == opening.tree):
+            snapshot = commits.Snapshot(
+                reference=reference,
+                tree=tree,
+                base=opening.commit,
+                prompt=record.prompt,
+                output_file=leftovers.output_file(self.project, number),
+                clean=self.redactor.clean_blocks,
+                message=f"ralph: interrupted attempt {record.attempt} at {record.task_id} (iteration {number})",
+                kept_tips=tips,
+            )
+            made = commits.save_snapshot(repository, self.who, snapshot, seconds=self.clock.seconds())
+        if departed and not record.isolated:
+            self.workspace.restore(opening, tree)
         may_be_torn = saved is not None and saved.may_be_torn
-        made = repository.commit_of(reference) if record.isolated else None
-        if made is not None and repository.commit_of(f"{made}^") == opening.commit:  # else it was no more than begun
-            return opening.tree if may_be_torn else repository.tree_of(made), made
-        tree = self._left(record, saved, opening)
-        snapshot = commits.Snapshot(
-            reference=reference,
-            tree=tree,
-            base=opening.commit,
-            prompt=record.prompt,
-            output_file=leftovers.output_file(self.project, number),
-            clean=self.redactor.clean_blocks,
-            message=f"ralph: interrupted attempt {record.attempt} at {record.task_id} (iteration {number})",
-            kept_tips=tips,
-        )
-        made = commits.save_snapshot(repository, self.who, snapshot, seconds=self.clock.seconds())
-        return opening.tree if may_be_torn else tree, made
+        return opening.tree if departed or may_be_torn else tree, made, departed
 
     def _interrupted(
-        self,
-        record: Iteration,
-        saved: leftovers.Leftovers | None,
-        opening: Opening,
-        tips: tuple[str, ...],
-        *,
-        rollback: bool,
+        self, record: Iteration, saved: leftovers.Leftovers | None, opening: Opening, tips: tuple[str, ...]
     ) -> Iteration:
         """The record of an attempt that was cut short, with its partial work and raw output saved."""
-        tree, snapshot = self._saved(record, saved, opening, tips)
-        feedback = _PUT_BACK if rollback else _FEEDBACK
-        if record.isolated:
-            feedback = (_MAY_BE_TORN if saved and saved.may_be_torn else _ELSEWHERE).format(snapshot)
+        tree, snapshot, departed = self._saved(record, saved, opening, tips)
+        feedback = _ELSEWHERE if record.isolated else _FEEDBACK
+        if departed:
+            feedback = _PUT_BACK
+            told = f"iteration {record.iteration_number} died with another commit checked out than the base, so its"
+            self.notice("warning", f"{told} tree went back to the base (what stood there is kept in {snapshot[:10]})")
+        elif record.isolated and saved and saved.may_be_torn:
+            feedback = _MAY_BE_TORN
         at = self.clock.iso()
         return replace(
             self._with_output(record),
@@ -223,7 +244,7 @@ class Recovery:
             ended_at=at,
             verdict=_INTERRUPTED,
             stop_reason="interrupted",
-            feedback=feedback,
+            feedback=feedback.format(snapshot),
             context_loss=True,
             tree=tree,
             snapshot=snapshot,
@@ -237,7 +258,7 @@ class Recovery:
         result = redacted(result, self.redactor)
         return replace(
             record,
-            parsed=parser.parse(result),
+            parsed=cleaned(parser.parse(result), self.redactor.clean_cut),
             tool_results=result.tool_results,
             usage=result.usage,
             cost_usd=result.cost_usd,

@@ -22,7 +22,7 @@ from rulebook_ralph.core.model import Prd
 from rulebook_ralph.core.plan import AddAll
 from rulebook_ralph.core.taking import Put, Take
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.loop import deciding, leftovers, record
+from rulebook_ralph.loop import deciding, departure, leftovers, record, templates
 from rulebook_ralph.loop.landing import Landing, Notice
 from rulebook_ralph.loop.past import Past
 from rulebook_ralph.loop.prd_file import PrdFile
@@ -60,8 +60,7 @@ class Settler:
         self.writing = RLock()
         self.watch = Watch(project, fetch=landing.saved_content, take=self._take_meanwhile, notice=notice)
         self.file = PrdFile(project.folder, prd, prd_bytes, clock=clock, notice=notice)
-        taken = history.numbers(project.folder)
-        self._number = max([*taken[-1:], highest_number(project.repository, prd.project)])
+        taken = self.count_numbers()
         self._require_number()
         if not landing.has_saved_state:
             landing.unsaved = set(map(history.name_of, taken))
@@ -104,6 +103,12 @@ class Settler:
 
     # What an iteration is made of
 
+    def count_numbers(self) -> list[int]:
+        """Look which numbers are taken, in the history and the refs; returns those of the history, ascending."""
+        taken = history.numbers(self._project.folder)
+        self._number = max([*taken[-1:], highest_number(self._project.repository, self.prd.project)])
+        return taken
+
     def take_number(self) -> int:
         """The next iteration number: above each in the history and the refs. Raises RalphError where none is left."""
         self._require_number()
@@ -133,7 +138,7 @@ class Settler:
         person's.
         """
         folder = self._project.folder
-        if not self.landing.has_saved_state:
+        if place and not self.landing.has_saved_state:
             self.landing.save_state()
         name = history.name_of(opened.iteration_number)
         data = self.file.encoded(prd)
@@ -141,6 +146,7 @@ class Settler:
         if not place:
             files, covered = leftovers.edited_by_people(folder)
             state |= {**files, "prd.json": data}
+            self.landing.unsaved |= {name for name in files if templates.is_name(name.removeprefix("templates/"))}
             leftovers.save(self._project, number, opening, git_files, state, covered=covered)
         else:
             leftovers.save(self._project, number, opening, git_files, state, covered=(), place=place)
@@ -148,6 +154,7 @@ class Settler:
         self._put_prd(prd)
         self.landing.unsaved |= {"progress.txt", "config.yaml", name}
         if not place:
+            self.landing.save_state(opened=number)
             self._begin_watch(number)
 
     def restore_state(self) -> tuple[str, ...]:
@@ -238,14 +245,12 @@ class Settler:
         return self._carry_out(judged, settlement, opening)
 
     def write_judged(
-        self, judged: Iteration, opening: Opening, *, time_left: float, rollback: bool = False
+        self, judged: Iteration, opening: Opening, *, time_left: float
     ) -> tuple[Iteration, policy.Settlement]:
-        """Step 2: the record with what is decided; with `rollback` the tree goes back to the base in any case. What is
-        kept against a crash has it first: from then on no other record is believed, and a run that dies in between
-        finds the outcome there (loop/distrust.py).
+        """Step 2: the record with what is decided. What is kept against a crash has it first: from then on no other
+        record is believed, and a run that dies in between finds the outcome there (loop/distrust.py).
         """
         settlement = deciding.settlement_of(judged, self._project, self.prd, time_left=time_left)
-        settlement = replace(settlement, rollback=rollback or settlement.rollback)
         judged = msgspec.structs.replace(judged, decision=deciding.written(settlement))
         self.landing.make_durable(judged, opening)
         leftovers.renew_record(self._project, judged.iteration_number, codec.encode_iteration(judged))
@@ -284,6 +289,7 @@ class Settler:
         if settlement.trigger in ("complete", "block"):
             self.landing.commit_state(self.branch, f"ralph: {final.names} {settlement.completion_status}")
         self.landing.save_state()
+        departure.forget(self._project.repository, final.iteration_number)
         leftovers.remove(self._project, final.iteration_number)
         return final, settlement
 

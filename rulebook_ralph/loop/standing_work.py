@@ -53,7 +53,7 @@ def work_of_last(project: Project, workspace: Workspace) -> Kept | None:
     if last is None:
         return None
     cancelled = last.completion_status == "cancelled"  # the run may have died before it had put the tree back
-    if last.tree is None or last.isolated or not (cancelled or goes_on(last)):
+    if last.tree is None or last.isolated or last.rolled_back or not (cancelled or goes_on(last)):
         return None
     if not project.repository.tree_exists(last.tree):
         return None

@@ -31,7 +31,7 @@ from rulebook_ralph.loop.orders import Orders
 from rulebook_ralph.loop.patience import Patience
 from rulebook_ralph.loop.preflight import Ready
 from rulebook_ralph.loop.settler import Settler
-from rulebook_ralph.loop.worker import Worker
+from rulebook_ralph.loop.worker import Worker, restore_beside
 from rulebook_ralph.workspace.snapshot import Opening
 
 
@@ -161,7 +161,8 @@ class Turns:
             guarded=opened.guarded,
             to_be_done=lambda: selection.open_tasks(self._settler.prd),
             own_commits=worker.own_commits,
-            restore_state=worker.restore_state,
+            saved_state=lambda: self._settler.landing.saved_state,
+            restore_state=lambda: restore_beside(worker),
             keep_aside=lambda files: leftovers.keep_aside(gear.project, assignment.number, files),
             redactor=gear.redactor,
             sign=self._ready.sign,

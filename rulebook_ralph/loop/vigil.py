@@ -22,10 +22,11 @@ from rulebook_ralph.core.renewal import Left, Start
 from rulebook_ralph.core.settings import Config
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.loop.inbox import Inbox
+from rulebook_ralph.loop.watched_place import WatchedPlace
 from rulebook_ralph.state import codec, disk, lock, store
 from rulebook_ralph.state.file_events import FolderEvents
 from rulebook_ralph.state.store import StateFolder
-from rulebook_ralph.workspace.repository import Repository
+from rulebook_ralph.workspace.git import GitError
 
 _QUIET = 0.5
 """Seconds for which nothing is written any more: an editor's several events are one edit."""
@@ -44,7 +45,7 @@ class Vigil:
     def __init__(
         self,
         folder: StateFolder,
-        repository: Repository,
+        place: WatchedPlace,
         read_config: Callable[[], Config],
         settings: tuple[Path, ...],
         *,
@@ -55,8 +56,8 @@ class Vigil:
     ) -> None:
         self.read_config = read_config
         self._folder = folder
-        self._repository = repository
-        self._files = (folder.prd, *settings, repository.git_folder / "HEAD")
+        self._place = place
+        self._settings = settings
         self._only = only
         self._report = report
         self._clock = clock
@@ -85,32 +86,56 @@ class Vigil:
         else:
             self._seen, self._said, self._other_ran, self._rebased = None, "", False, None
         names = (self._folder.prd.name, self._folder.config.name)
-        with (
-            Inbox(self._repository.private, _take_no_edit, self._obey) as inbox,
-            FolderEvents(self._folder.path, names, self._woken) as heard,
-        ):
-            if inbox.problem:
-                self._say(inbox.problem, level="warning")
-            while not self._ended.is_set():
-                self._woken.clear()
-                heard.follow()
-                self._tell_deaf(heard.problem)
-                if self._is_held():
-                    self._seen = None  # whatever it does is to be looked at
-                    self._ended.wait(_HELD)
-                    continue
-                if self._is_time():
-                    self._rebase()
-                    if (start := self._look(self._rebased or left)) is not None:
-                        return start
-                Either(self._ended, self._woken).wait(_LOOK)
+        while self.until_whole():
+            with (
+                Inbox(self._place.repository.private, _take_no_edit, self._obey) as inbox,
+                FolderEvents(self._folder.path, names, self._woken) as heard,
+            ):
+                if inbox.problem:
+                    self._say(inbox.problem, level="warning")
+                if (start := self._listen(left, heard)) is not None:
+                    return start
         return None
+
+    def until_whole(self) -> bool:
+        """Wait until the folder is there, as it was or made anew; False where the watch is to end."""
+        while not self._ended.is_set() and not self._place.is_whole():
+            there = self._place.is_there()
+            self._seen = ()  # what comes back may not be whole yet
+            try:
+                self._place.reopen()
+            except RalphError as error:
+                self._say(f"waiting: {error}", level="warning")
+                self._ended.wait(_LOOK if there else _HELD)
+        return not self._ended.is_set()
+
+    def _listen(self, left: Left, heard: FolderEvents) -> Start | None:
+        """What there is to do; None where the folder is gone, or the watch is to end."""
+        while not self._ended.is_set() and self._place.is_whole():
+            self._woken.clear()
+            heard.follow()
+            self._tell_deaf(heard.problem)
+            if self._is_held():
+                self._seen = None  # whatever it does is to be looked at
+                self._ended.wait(_HELD)
+                continue
+            if self._is_time():
+                self._rebase()
+                if (start := self._look(self._rebased or left)) is not None:
+                    return start
+            Either(self._ended, self._woken).wait(_LOOK)
+        return None
+
+    @property
+    def _files(self) -> tuple[Path, ...]:
+        """What decides whether there is something to do."""
+        return (self._folder.prd, *self._settings, self._place.repository.git_folder / "HEAD")
 
     # Other runs
 
     def _is_held(self) -> bool:
         """Whether another command holds the lock; of a run it is said."""
-        holder = lock.holder(self._repository.lock_file)
+        holder = lock.holder(self._place.repository.lock_file)
         if holder is not None and holder.command in lock.RUNS:
             self._other_ran = True
             self._say(f"waiting: {holder.told()} is working on this project")
@@ -119,7 +144,7 @@ class Vigil:
     def _names_dead_run(self) -> bool:
         """Whether the lock, which nobody holds, still names a run: it died."""
         with suppress(OSError):
-            return self._repository.lock_file.stat().st_size > 0
+            return self._place.repository.lock_file.stat().st_size > 0
         return False
 
     def _rebase(self) -> None:
@@ -152,7 +177,13 @@ class Vigil:
     def _look(self, left: Left) -> Start | None:
         """What there is to do; where there is nothing, it is said what is waited for."""
         self._due = None
-        here, branch = self._repository.branch(), left.prd.work_branch
+        branch = left.prd.work_branch
+        try:
+            here = self._place.repository.branch()
+        except (GitError, RalphError) as error:
+            if self._place.is_whole():
+                self._say(f"{error}; waiting until it is mended", level="warning")
+            return None
         if here != branch:
             self._say(
                 f"waiting: {here or 'no branch'} is checked out, and the work is on {branch}: git switch {branch}"

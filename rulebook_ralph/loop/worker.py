@@ -10,7 +10,7 @@ from rulebook_ralph.loop.equipment import Equipment
 from rulebook_ralph.loop.landing import Kept
 from rulebook_ralph.loop.outside import Outside
 from rulebook_ralph.loop.settler import Settler
-from rulebook_ralph.workspace import guard
+from rulebook_ralph.workspace import guard, snapshot_guard
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
 
 
@@ -47,6 +47,18 @@ class Worker(Protocol):
 
     def guard(self, steps: Iterable[VerificationStep], opening: Opening) -> guard.Guard:
         """What nobody but Ralph and a person may change, as it is now; `steps` are all that judge the work."""
+
+
+def restore_beside(worker: Worker) -> tuple[str, ...]:
+    """Put back what others changed beside the tree, the project's lock too; returns what the agent must be told."""
+    told = worker.restore_state()
+    project = worker.gear.project
+    if not project.put_back_lock():
+        return told
+    lock = project.repository.lock_file
+    what = f"the lock {lock} was removed or changed while an agent, gate or check ran, and put back"
+    worker.report(events.Notice("warning", what))
+    return (*told, f"The lock {lock} was removed or changed; it was put back. Leave it alone.")
 
 
 class InPlace:
@@ -97,7 +109,9 @@ class InPlace:
 
     def guard(self, steps: Iterable[VerificationStep], opening: Opening) -> guard.Guard:
         files = (*self._outside.files(steps, opening), *self.gear.gatekeeper.copied_files())
-        return guard.remember(self.gear.project.repository, files)
+        repository = self.gear.project.repository
+        snapshots = snapshot_guard.remember(repository, self._settler.prd.project)
+        return guard.remember(repository, files, snapshots=snapshots)
 
     def free(self, busy: Collection["Worker"]) -> "Worker":  # noqa: ARG002 - as of several
         """It is itself all there is."""

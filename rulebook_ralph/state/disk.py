@@ -60,6 +60,9 @@ def is_being_saved(path: Path, now: datetime) -> bool:
 LARGEST = 256 * 1024 * 1024
 """Bytes of a state file that are read into the memory."""
 
+IS_LINK = "is a symbolic link; Ralph keeps its state in plain files: replace it by the file"
+"""What is wrong with a file or folder of the state that is one."""
+
 _TEMPORARY = re.compile(r"\..+\.[0-9]+\.tmp")
 
 
@@ -216,7 +219,7 @@ def explained(error: OSError, *, of: Path) -> RalphError | None:
 
 def _explained(path: Path, error: OSError, then: str = "") -> RalphError:
     if error.errno == errno.ELOOP:
-        return RalphError(f"{path} is a symbolic link; Ralph keeps its state in plain files: replace it by the file")
+        return RalphError(f"{path} {IS_LINK}")
     code = ExitCode.INVALID if isinstance(error, PermissionError) or error.errno == errno.EROFS else ExitCode.UNEXPECTED
     problem = f"cannot write {path}: {error.strerror or error}; make it writable or free some space{then}"
     return RalphError(problem, exit_code=code)

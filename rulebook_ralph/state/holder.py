@@ -47,6 +47,8 @@ class Holder:
 
     def told(self, here: "Here | None" = None) -> str:
         """`process 7 ('ralph run', since …)`, and on which host, if it is another one."""
+        if not (self.pid or self.since):
+            return "a process that its lock does not name"
         where = f" on {self.host}" if here is not None and here.is_other(self) else ""
         if self.is_agent:
             return f"a Claude Code session (process {self.pid}{where}, session {self.session}, since {self.since})"

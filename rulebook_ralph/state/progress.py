@@ -14,6 +14,7 @@ import msgspec
 
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.model import STATE_FOLDER
+from rulebook_ralph.core.printable import printable
 from rulebook_ralph.core.problem import Problem
 from rulebook_ralph.state import disk
 
@@ -133,6 +134,8 @@ def head(text: str) -> str:
 def problems(root: Path) -> list[Problem]:
     """What is wrong with a project's progress.txt: a torn entry that is not closed, an entry that stands twice."""
     name = f"{STATE_FOLDER}/progress.txt"
+    if (root / name).is_symlink():
+        return [Problem(name, None, "", disk.IS_LINK)]
     try:
         text = disk.read_file(root / name, largest=LARGEST).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
@@ -177,4 +180,4 @@ def _end(number: int) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())[:MAX_TEXT]
+    return " ".join(printable(text).split())[:MAX_TEXT]

@@ -60,7 +60,7 @@ def read_prd_bytes(folder: StateFolder) -> bytes:
     """The raw PRD. Raises RalphError where it is missing, unreadable, no plain file or beyond reason."""
     path = folder.prd
     if folder.path.is_symlink() or path.is_symlink():
-        raise RalphError(f"{path} is a symbolic link; Ralph keeps its state in plain files: replace it by the file")
+        raise RalphError(f"{path} {disk.IS_LINK}")
     try:
         if path.stat().st_size > MAX_PRD_BYTES:
             raise RalphError(f"{path} is larger than {MAX_PRD_BYTES // 2**20} MiB; split the task list")

@@ -72,6 +72,8 @@ def prd_problems(file: Path, *, name: str = PRD_NAME, thorough: bool = False) ->
 def history_problems(root: Path, *, thorough: bool = False) -> tuple[Problem, ...]:
     """Everything wrong with the iteration files, in the order of their numbers. Gaps are no problem."""
     folder = root / STATE_FOLDER / HISTORY
+    if folder.is_symlink():
+        return (Problem(f"{STATE_FOLDER}/{HISTORY}", None, "", disk.IS_LINK),)
     try:
         names = [name.name for name in folder.iterdir()] if folder.exists() else []
     except OSError as error:

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
+from rulebook_ralph.core.identifiers import ITERATION_NUMBER
 from rulebook_ralph.core.model import STATE_FOLDER
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.workspace.git import OPTIONS, GitError
@@ -21,6 +23,7 @@ _LARGE = 1024 * 1024
 """Bytes beyond which a file is stored by itself: an import compresses it twice, for a pack and for the loose object."""
 
 _STATE_DEPTH = 3
+_OPEN = re.compile(rf"ralph: state, iteration ({ITERATION_NUMBER}) is open")
 _SIGNING_TIMEOUT = 60
 
 
@@ -33,6 +36,15 @@ def state_references(repository: Repository) -> tuple[str, ...]:
     """The saved states that there are."""
     names = repository.git.text("for-each-ref", "--format=%(refname)", "refs/ralph").splitlines()
     return tuple(name for name in names if name.endswith("/state") and name.count("/") == _STATE_DEPTH)
+
+
+def open_iterations(repository: Repository) -> dict[str, int]:
+    """The saved states that there are: the ref's name -> the iteration whose agent began in the state folder when it
+    was saved, 0 for none.
+    """
+    listing = repository.git.text("for-each-ref", "--format=%(refname) %(contents:subject)", "refs/ralph/*/state")
+    pairs = (line.partition(" ") for line in listing.splitlines())
+    return {name: int(found[1]) if (found := _OPEN.fullmatch(said)) else 0 for name, _, said in pairs}
 
 
 class SigningError(GitError):
@@ -142,12 +154,17 @@ def save_state(
     *,
     parent: str | None,
     seconds: int,
+    opened: int = 0,
 ) -> str:
-    """Add changed files of the state folder (path within it -> content) to the saved state; returns the commit."""
+    """Add changed files of the state folder (path within it -> content) to the saved state; returns the commit.
+
+    `opened` is the iteration whose agent begins now (`open_iterations`).
+    """
+    message = f"ralph: state, iteration {opened} is open" if opened else "ralph: state"
     stored = {name: _stored(repository, content) for name, content in files.items() if len(content) > _LARGE}
 
     def lines() -> Iterator[bytes]:
-        yield from _commit_head(reference, 1, who, seconds, b"ralph: state", start=parent)
+        yield from _commit_head(reference, 1, who, seconds, message.encode(), start=parent)
         for name, content in files.items():
             if name in stored:
                 yield f"M 100644 {stored[name]} {STATE_FOLDER}/{name}\n".encode()

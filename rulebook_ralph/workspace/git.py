@@ -83,8 +83,8 @@ class Git:
                 check=False,
                 process_group=None if timeout else 0,  # ^C is for Ralph; but who signs may need the terminal
             )
-        except FileNotFoundError as error:
-            if error.filename == str(self.root):
+        except (FileNotFoundError, NotADirectoryError) as error:
+            if str(error.filename) == str(self.root):
                 raise GitError(self.root, arguments, -1, "the folder is not there") from None
             raise RalphError("git is not installed or not on PATH; install git") from None
         except subprocess.TimeoutExpired:

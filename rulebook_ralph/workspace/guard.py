@@ -1,10 +1,10 @@
 """What an agent must not change in the git folder and outside the tree: remembered at opening, compared, put back.
 
 Read and written as files, before any git command runs: an agent may have planted configuration by which git runs
-something. Covered: configuration, `info/`, hooks, HEAD, the index, refs and the stash, unfinished merges and rebases.
-Not covered: `refs/ralph` (Ralph's own), remote-tracking refs (a person may fetch meanwhile) and branches that are, at
-opening or now, checked out in a work tree that was there at opening (somebody may commit there); of work trees made
-since, new branches. What else is guarded, the caller names.
+something. Covered: configuration, `info/`, hooks, HEAD, the index, refs and the stash, unfinished merges and rebases;
+then, asking git, `refs/ralph` (snapshot_guard.py). Not covered: remote-tracking refs (a person may fetch meanwhile) and
+branches that are, at opening or now, checked out in a work tree that was there at opening (somebody may commit there);
+of work trees made since, new branches. What else is guarded, the caller names.
 """
 
 import itertools
@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
@@ -20,6 +21,7 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.workspace.raw_files import Files, contents, put, remove
 from rulebook_ralph.workspace.ref_files import FREE_REFS, checked_out_elsewhere, packed_refs, tips_named, unpack_free
 from rulebook_ralph.workspace.repository import Repository
+from rulebook_ralph.workspace.snapshot_guard import SnapshotGuard
 from rulebook_ralph.workspace.syncing import sync_paths
 
 _PER_TREE = (
@@ -51,23 +53,32 @@ _INERT = ".sample"  # hooks that git never runs
 class Restored:
     """What had been changed, as paths in the git folder with what stood there (None: nothing), the same for the files
     outside of it by their whole paths, and the commits that an agent made refs point to. `left` are new refs that may
-    be a person's (`heads/x`).
+    be a person's (`heads/x`), `lost` refs of snapshots that name nothing any more.
     """
 
     others: dict[str, bytes | None]
     outside: dict[str, bytes | None]
     new_tips: tuple[str, ...]
     left: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
 
 
 NOTHING = Restored({}, {}, ())
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+class _Encoded(msgspec.Struct, frozen=True, array_like=True):
+    files: dict[bytes, tuple[bytes, int]]
+    outside: list[bytes]
+    elsewhere: dict[bytes, bytes]
+    snapshots: SnapshotGuard | None = None  # an older version kept none
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
     """The guarded files as they were at opening; `outside` are those that are not in the git folder; `elsewhere` are
-    the other work trees' HEAD files, and the ref files of the branches that they had checked out. Without `of_git` the
-    git folder is left alone.
+    the other work trees' HEAD files, and the ref files of the branches that they had checked out, `snapshots` what
+    is below refs/ralph. Without `of_git` the git folder is left alone.
     """
 
     files: Files
@@ -75,12 +86,14 @@ class Guard:
     elsewhere: dict[str, str]
     repository: Repository
     of_git: bool = True
+    snapshots: SnapshotGuard | None = None
 
     def encoded(self) -> bytes:
         """The guard as bytes, so that it outlives a crash."""
         files = {os.fsencode(path): content for path, content in self.files.items()}
         elsewhere = {os.fsencode(head): os.fsencode(ref) for head, ref in self.elsewhere.items()}
-        return msgspec.msgpack.encode((files, [os.fsencode(path) for path in self.outside], elsewhere))
+        outside = [os.fsencode(path) for path in self.outside]
+        return msgspec.msgpack.encode(_Encoded(files, outside, elsewhere, self.snapshots))
 
     def restore_outside(self) -> dict[str, bytes | None]:
         """Put back the files outside the git folder alone; returns their paths with what stood there."""
@@ -89,8 +102,8 @@ class Guard:
         self._put_back(changed)
         return _others(changed, now)
 
-    def restore(self) -> Restored:
-        """Put everything back as it was."""
+    def restore(self, *, own: Mapping[str, str] = _NONE) -> Restored:
+        """Put everything back as it was; `own` are refs of its own that Ralph wrote since, with commits."""
         outside = self.restore_outside()
         if not self.of_git:
             return Restored({}, outside, ())
@@ -103,11 +116,12 @@ class Guard:
             before = packed_refs(self.files.get(packed))
             newly = {ref: name for ref, name in packed_refs(now.get(packed)).items() if before.get(ref) != name}
             unpack_free(shared, newly, {Path(path).relative_to(shared).as_posix() for path in free})
-        return restored
+        return self._with_snapshots(restored, own=own)
 
-    def restore_after_death(self, branch: str, *, until: float) -> Restored:
+    def restore_after_death(self, branch: str, *, until: float, number: int) -> Restored:
         """The same after a run that died, when a person may have used git since: of the refs only the run's own branch,
-        and branches and tags that were written last before `until` (seconds since the epoch), while the agent lived.
+        those of snapshots but for what iteration `number` left, and branches and tags that were written last before
+        `until` (seconds since the epoch), while the agent lived.
         """
         outside = self.restore_outside()
         now, shared = _read(self.repository), self.repository.common_folder
@@ -121,7 +135,8 @@ class Guard:
                 changed.append(path)
             elif path not in self.files:
                 left.append(path.removeprefix(f"{shared}/refs/"))
-        return replace(self._restored(changed, now, outside), left=tuple(sorted(left)))
+        restored = replace(self._restored(changed, now, outside), left=tuple(sorted(left)))
+        return self._with_snapshots(restored, own=_NONE, died_in=number)
 
     def head_was(self) -> str:
         """What HEAD said: `ref: refs/heads/x`, or a commit."""
@@ -153,6 +168,19 @@ class Guard:
         }
         return Restored(others, outside, tuple(sorted(tips)))
 
+    def _with_snapshots(self, restored: Restored, *, own: Mapping[str, str], died_in: int | None = None) -> Restored:
+        """The same with the refs of snapshots, now that git can be asked."""
+        if self.snapshots is None:
+            return restored
+        back = self.snapshots.put_back(self.repository, own=own, died_in=died_in)
+        tips = back.tips and back.tips - tips_named(self.files, self.files)
+        return replace(
+            restored,
+            others={**restored.others, **back.others},
+            new_tips=tuple(sorted({*restored.new_tips, *tips})),
+            lost=back.lost,
+        )
+
     def _in_use(self) -> set[str]:
         """The ref files of branches on which somebody may work in another work tree."""
         now = checked_out_elsewhere(self.repository)
@@ -177,13 +205,13 @@ class Guard:
         sync_paths(Path("/"), paths)
 
 
-def remember(repository: Repository, outside: Iterable[Path] = ()) -> Guard:
+def remember(repository: Repository, outside: Iterable[Path] = (), *, snapshots: SnapshotGuard | None = None) -> Guard:
     """The guarded files at opening; `outside` are absolute paths of more of them, whether they are there or not."""
     paths = tuple(map(str, outside))
     elsewhere = checked_out_elsewhere(repository)
     in_use = set(elsewhere.values())
     files = {path: content for path, content in _read(repository).items() if path not in in_use}
-    return Guard(files | contents(paths), paths, elsewhere, repository)
+    return Guard(files | contents(paths), paths, elsewhere, repository, snapshots=snapshots)
 
 
 def remember_outside(repository: Repository, outside: Iterable[Path]) -> Guard:
@@ -194,13 +222,13 @@ def remember_outside(repository: Repository, outside: Iterable[Path]) -> Guard:
 
 def decoded(data: bytes, repository: Repository) -> Guard:
     """A guard from its bytes; raises msgspec.MsgspecError."""
-    kind = tuple[dict[bytes, tuple[bytes, int]], list[bytes], dict[bytes, bytes]]
-    files, outside, elsewhere = msgspec.msgpack.decode(data, type=kind)
+    found = msgspec.msgpack.decode(data, type=_Encoded)
     return Guard(
-        {os.fsdecode(path): content for path, content in files.items()},
-        tuple(map(os.fsdecode, outside)),
-        {os.fsdecode(head): os.fsdecode(ref) for head, ref in elsewhere.items()},
+        {os.fsdecode(path): content for path, content in found.files.items()},
+        tuple(map(os.fsdecode, found.outside)),
+        {os.fsdecode(head): os.fsdecode(ref) for head, ref in found.elsewhere.items()},
         repository,
+        snapshots=found.snapshots,
     )
 
 

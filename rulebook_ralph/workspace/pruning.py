@@ -35,6 +35,7 @@ def forget_in_saved_state(repository: Repository, reference: str, numbers: Colle
         tree = repository.git.raw("write-tree", index=index).decode().strip()
     finally:
         index.unlink(missing_ok=True)
-    commit = repository.git.text("commit-tree", "-p", before, "-m", "ralph: state", tree)
+    said = repository.git.text("log", "-1", "--format=%s", before, "--")  # it may tell of an open iteration
+    commit = repository.git.text("commit-tree", "-p", before, "-m", said, tree)
     repository.git.raw("update-ref", reference, commit, before)
     return True

@@ -11,7 +11,7 @@ from rulebook_ralph.workspace.repository import Repository
 from rulebook_ralph.workspace.syncing import sync_file
 
 FREE_REFS = ("refs/ralph", "refs/remotes")
-"""Folders of refs that anybody may change."""
+"""Folders of refs that are not compared as files."""
 _HASH = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
 _BARE = re.compile(rb"^\s*bare\s*(=\s*(true|yes|on|1)\s*)?$", re.MULTILINE | re.IGNORECASE)
 
@@ -45,7 +45,7 @@ def unpack_free(shared: Path, packed: dict[str, str], in_use: Collection[str]) -
 def checked_out_elsewhere(repository: Repository) -> dict[str, str]:
     """The HEAD files of other work trees, each with the ref file of the branch that is checked out there."""
     shared = repository.common_folder
-    heads = [Path(item.path, "HEAD") for item in _entries(shared / "worktrees")]
+    heads = [Path(item.path, "HEAD") for item in entries(shared / "worktrees")]
     if not _is_bare(shared):  # what the HEAD of a bare repository names is checked out nowhere
         heads.append(shared / "HEAD")
     found = {}
@@ -64,7 +64,8 @@ def _is_bare(shared: Path) -> bool:
     return any(_BARE.search(content) for content, _ in settings.values())
 
 
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
+def entries(folder: Path) -> list[os.DirEntry[str]]:
+    """What is in a folder; nothing where there is none."""
     try:
         with os.scandir(folder) as listing:
             return list(listing)

@@ -197,6 +197,13 @@ def branches_with_state(repository: Repository) -> tuple[str, ...]:
     )
 
 
+def is_left_out(repository: Repository, path: str) -> bool:
+    """Whether a sparse checkout leaves that tracked file out; its path is from the top."""
+    if not (repository.git_folder / "info" / "sparse-checkout").is_file():
+        return False
+    return repository.git.text("ls-files", "-t", "--", f":/{path}").startswith("S ")
+
+
 def require_branch(repository: Repository, branch: str) -> None:
     """Raises RalphError where git would not make that branch, which is not there yet."""
     if not repository.git.succeeds("check-ref-format", "--branch", branch):

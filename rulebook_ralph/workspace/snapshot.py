@@ -96,8 +96,28 @@ class Workspace:
         for path in changed_within(self.repository, self.index):  # a link that names no commit, for the judge to see
             self._git("update-index", "--cacheinfo", f"{GITLINK},{opening.commit},{path}")
         tree = self._git("write-tree").decode().strip()
+        if standing := self._standing_of_base(opening, tree):
+            Staging(self.repository, self.index, opening.commit).stage(standing)
+            tree = self._git("write-tree").decode().strip()
         self._now_holds(tree)
         return tree
+
+    def _standing_of_base(self, opening: Opening, tree: str) -> list[str]:
+        """The files of the base that the tree lacks although they stand: work that it goes on from had deleted them, so
+        they were taken for untracked or ignored ones.
+        """
+        root, changes = self.repository.root, self.changes(opening.tree, tree)
+        new = {change.path.casefold() for change in changes if change.kind == "A"}  # it may be one file by another case
+        links = {change.path for change in changes if change.is_gitlink and change.kind != "D"}
+        deleted = [change.path for change in changes if change.kind == "D" and not change.is_gitlink]
+        return [
+            path
+            for path in deleted
+            if _is_file_or_link(root / path)
+            and path.casefold() not in new
+            and not is_below(path, links)
+            and not is_behind_link(root, path)
+        ]
 
     def recapture(self, opening: Opening, tree: str) -> str:
         """The tree as it stands now, when it was captured as `tree` a moment ago and has hardly changed since."""
@@ -345,6 +365,10 @@ class Workspace:
 
     def _git(self, *arguments: str, stdin: bytes = b"") -> bytes:
         return self.repository.git.raw(*arguments, stdin=stdin, index=self.index)
+
+
+def _is_file_or_link(path: Path) -> bool:
+    return path.is_symlink() or path.is_file()
 
 
 def _digest(path: Path) -> bytes:

@@ -14,7 +14,7 @@ from tests.harness import Ran
 
 POINTS = Points(
     {
-        "create": 180,
+        "create": 216,
         "write": 110,
         "append": 6,
         "truncate": 2,
@@ -26,7 +26,7 @@ POINTS = Points(
         "chmod": 28,
         "git": 68,
         "git end": 68,
-        "git read": 100,
+        "git read": 124,
         "process": 13,
     }
 )

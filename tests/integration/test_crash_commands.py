@@ -26,7 +26,7 @@ COMMANDS = {
     "restore": ("restore", "2"),
 }
 _FEW = {"create": 5, "write": 7, "rename": 2, "fsync": 9, "remove": 7, "chmod": 3, "git": 20, "git end": 20}
-_OF_RUN = {"create": 36, "write": 28, "rename": 12, "link": 5, "fsync": 34, "remove": 17, "git": 31, "git end": 31}
+_OF_RUN = {"create": 42, "write": 28, "rename": 12, "link": 5, "fsync": 34, "remove": 17, "git": 31, "git end": 31}
 EVERYWHERE = [
     (name, kind, nth)
     for name in COMMANDS

@@ -1,7 +1,11 @@
 import ctypes
+import errno
 import fcntl
 import os
+import re
+import shutil
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -18,7 +22,8 @@ from rulebook_ralph import process_search
 from rulebook_ralph.commands.projects import end_orphans
 from rulebook_ralph.core import events
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.state import disk, holder, lock
+from rulebook_ralph.state import disk, folder_lock, holder, lock
+from tests.cases import each_of
 
 SINCE = "2026-01-01T00:00:00.000Z"
 Write = Callable[[Path, bytes], object]
@@ -467,6 +472,86 @@ def test_what_a_dead_run_left_is_ended_though_the_next_start_was_killed_too(seco
         f"ended 1 process that the dead run (process {first}) left running"
     ]
     assert path.read_bytes() == b""
+
+
+# A lock whose file an agent removed or changed: the git folder is held all the same
+
+
+def test_a_run_whose_file_is_gone_is_not_joined_by_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder_lock, "_LOOKS", 3)
+    path = tmp_path / "git" / "ralph" / "lock"
+    gone = f"another run is working on this project, although its lock file {path} is gone; find it: fuser -v {tmp_path / 'git'}"
+    with lock.held_for_run(path, since=SINCE, command="run") as (died, put_back):
+        assert died is None
+        assert not put_back(), "nothing is amiss"
+        shutil.rmtree(path.parent)
+        found = lock.holder(path)
+        assert found is not None
+        assert (found.pid, lock.unnamed(path, found)) == (0, gone)
+        for _ in range(2):  # the first makes a file anew
+            with pytest.raises(RalphError, match=re.escape(gone)), lock.held(path, since=SINCE, command="resume"):
+                pytest.fail("held twice")
+        with pytest.raises(RalphError, match="is gone"), lock.briefly(path):
+            pytest.fail("held")
+        assert put_back()
+        assert not put_back()
+        assert _named(path) == (os.getpid(), SINCE, "run")
+        with pytest.raises(RalphError, match=f"process {os.getpid()} "), lock.held(path, since=SINCE, command="resume"):
+            pytest.fail("held twice")
+        assert _names(path.parent) == ["lock"]
+    assert lock.holder(path) is None
+    assert path.read_bytes() == b"", "it did not die"
+
+
+@each_of(
+    ("planted",),
+    [
+        ("rm -rf git/ralph; touch git/ralph",),
+        ("rm git/ralph/lock; touch git/ralph/lock",),
+        ("rm git/ralph/lock; mkdir -p git/ralph/lock/sub",),
+        ("rm git/ralph/lock; ln -s ../../secret git/ralph/lock",),
+        ("rm git/ralph/lock; mkfifo git/ralph/lock",),
+        ("ln git/ralph/lock git/ralph/other; rm git/ralph/lock; cp git/ralph/other git/ralph/lock",),
+        ("echo forged > git/ralph/lock",),
+        (f"ln -s ../../secret git/ralph/.lock.{os.getpid()}.tmp; rm git/ralph/lock",),
+        (f"mkdir git/ralph/.lock.{os.getpid()}.tmp; rm git/ralph/lock",),
+    ],
+)
+def test_the_file_comes_back_whatever_stands_there(planted: str, tmp_path: Path) -> None:
+    path, secret = tmp_path / "git" / "ralph" / "lock", tmp_path / "secret"
+    secret.write_text("keep")
+    with lock.held_for_run(path, since=SINCE, command="run") as (_, put_back):
+        subprocess.run(planted, shell=True, cwd=tmp_path, check=True)
+        if path.parent.is_dir():
+            assert put_back()
+            assert _named(path) == (os.getpid(), SINCE, "run")
+        else:
+            with pytest.raises(RalphError, match="cannot open the lock"):
+                put_back()
+    assert secret.read_text() == "keep"
+
+
+@pytest.mark.parametrize("error", [errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.ENOLCK])
+def test_where_a_folder_cannot_be_locked_the_file_alone_counts(
+    error: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on network file systems, of which there is none here."""
+    path, flock = tmp_path / "git" / "ralph" / "lock", fcntl.flock
+
+    def of_files(descriptor: int, how: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(error, os.strerror(error))
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", of_files)
+    with lock.held_for_run(path, since=SINCE, command="run") as (_, put_back):
+        assert f"process {os.getpid()}" in _python(_HOLD, path).communicate(timeout=20)[1]
+        path.unlink()
+        assert lock.holder(path) is None
+        with lock.held(path, since=SINCE, command="resume"):
+            assert not put_back(), "the other has it by now"
+        assert put_back()
+        assert _named(path) == (os.getpid(), SINCE, "run")
 
 
 _TWO = msgspec.json.encode(holder.Holder(9, "now", "resume", before=(holder.Holder(8, "now", "run"),)))

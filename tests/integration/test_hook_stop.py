@@ -94,6 +94,24 @@ def test_the_gates_decide_and_what_is_not_the_agents_is_put_back(session: Sessio
     assert project.git("config", "--get", "core.hooksPath", check=False) == ""
 
 
+def test_a_session_that_leaves_its_base_has_no_part_of_another_commit_in_its_own(session: Session) -> None:
+    project = session.project
+    session.begin()
+    session.stop()
+    project.write({"work/one.txt": "1\n"})
+    assert "# Your task: two" in session.stop(DONE)["reason"]
+    project.git("rm", "-rfq", "work")
+    project.git("symbolic-ref", "HEAD", "refs/heads/main")
+    project.write({"work/two.txt": "2\n"})
+    answer = session.stop(DONE)
+    assert "You left another commit checked out" in answer["reason"]
+    assert (project.root / "work/one.txt").exists()
+    assert project.status() == []
+    project.write({"work/two.txt": "2\n"})
+    assert "ALL_TASKS_COMPLETE" in session.stop(DONE)["systemMessage"]
+    assert {"work/one.txt", "work/two.txt"} <= project.tree().keys()
+
+
 @pytest.mark.parametrize("planted", ["hooks", "transport"])
 def test_nothing_that_the_session_planted_in_gits_configuration_is_run(
     session: Session, tmp_path: Path, planted: str

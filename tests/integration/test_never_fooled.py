@@ -527,14 +527,13 @@ def test_history_is_restored_even_without_its_ref(project: Project) -> None:
     assert len(project.records) == 2
 
 
-@pytest.mark.xfail(
-    strict=True, reason="refs/ralph is not guarded: what an agent deletes there is unreachable afterwards"
-)
 def test_snapshots_cannot_be_deleted_by_an_agent(project: Project) -> None:
     project.configure(attempts=2)
     project.agent("rm -rf .git/refs/ralph\necho $RALPH_ATTEMPT > new.txt\n")
-    project.ralph("run")
+    ran = project.ralph("run")
+    assert "put back: refs/ralph/toy/state, refs/ralph/toy/tasks/one/1 " in ran.out.replace("\n", " "), ran.out
     assert sorted(project.snapshots()) == [1, 2]
+    assert project.snapshots() == {record.iteration_number: record.snapshot for record in project.records}
 
 
 def test_red_gates_of_the_base_hide_no_later_gate(project: Project) -> None:

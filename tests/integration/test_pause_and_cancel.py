@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rulebook_ralph.state import lock
+from rulebook_ralph.state import folder_lock, lock
 from tests.harness import HONEST, Project, finish, make_project, task, wait_for
 from tests.integration.test_limits import LIMITED, claude, resets_in
 
@@ -133,6 +133,25 @@ env -i PATH="$PATH" HOME="$HOME" {CLI} pause > "$BESIDE/said-2" 2>&1 && exit 1
     status = (project.beside / "said-3").read_text()
     assert "running: process" in status
     assert "at work" not in status
+
+
+def test_an_agent_removes_the_lock_and_no_second_run_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until it has ended the run cannot be named; then the lock is there again, for whoever would end the run."""
+    monkeypatch.setattr(folder_lock, "_LOOKS", 3)
+    project = make_project(tmp_path, agent="rm -rf .git/ralph\n" + WAIT + HONEST, tasks=[task("one"), task("two")])
+    process = running(project)
+    gone = f"although its lock file {lock_of(project)} is gone; find it: fuser -v {project.root / '.git'}\n"
+    for command in (("resume",), ("pause",), ("task", "add", "three", "Do three"), ("accept", "--yes")):
+        ran = project.ralph(*command)
+        assert (ran.code, ran.err.endswith(gone)) == (2, True), ran.err
+    assert "running: a process that its lock does not name" in project.ralph("status").out
+    (project.beside / "started").unlink()
+    wait_for((project.beside / "started").exists, "the agent's second task")
+    go_on(project)
+    ran = finish(process)
+    assert (ran.code, len(project.records)) == (0, 2)
+    assert ran.out.count(f"the lock {lock_of(project)} was removed or changed while an agent") == 2, ran.out
+    assert lock_of(project).read_bytes() == b""
 
 
 # Runs that cannot be reached

@@ -85,6 +85,48 @@ def test_a_forged_record_is_put_back(tmp_path_factory: pytest.TempPathFactory, f
         assert held.read_text() == "Promise at once.\n"
 
 
+JUNK = "echo junk > .git/ralph/opening-1\n"
+NO_RECORD = "rm .rulebook-ralph/history/iteration-1.json\n"
+NO_SAVED_STATE = "git update-ref -d refs/ralph/toy/state\n"
+LOSSES = [
+    pytest.param(JUNK, id="junk"),
+    pytest.param("rm -r .git/ralph\n" + NO_RECORD, id="all"),
+    pytest.param("rm .git/ralph/opening-1; mkfifo .git/ralph/opening-1\n" + NO_SAVED_STATE, id="pipe"),
+    pytest.param("echo junk > .git/ralph/opening-1.record\n", id="record", marks=pytest.mark.thorough),
+    pytest.param(": > .git/ralph/opening-1\n" + NO_RECORD, id="empty", marks=pytest.mark.thorough),
+    pytest.param("rm .git/ralph/opening-1; mkdir -p .git/ralph/opening-1/x\n", id="folder", marks=pytest.mark.thorough),
+    pytest.param("mv .git/ralph/opening-1 .git/ralph/opening-2\n", id="number", marks=pytest.mark.thorough),
+    pytest.param(JUNK + NO_RECORD + NO_SAVED_STATE, id="untold", marks=pytest.mark.thorough),
+    pytest.param("rm -r .git/ralph\n" + NO_SAVED_STATE, id="unsaved", marks=pytest.mark.thorough),
+]
+
+
+@pytest.mark.parametrize("committed", [False, pytest.param(True, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_where_what_was_kept_is_lost_only_evidence_completes(
+    tmp_path_factory: pytest.TempPathFactory, loss: str, *, committed: bool
+) -> None:
+    """It is told once; afterwards a person's word counts as ever."""
+    agent = ONCE + WAIT + COMPLETED + "END\n" + loss + DIE
+    project = make_project(tmp_path_factory.mktemp("p"), agent=agent, attempts=1)
+    if committed:
+        project.git("add", "-f", ".rulebook-ralph")
+        project.git("commit", "-m", "state")
+        assert project.ralph("trust", "--yes").code == 0
+    died(project)
+    ran = project.ralph("resume")
+    assert ran.code == 3, words(ran)
+    assert project.task().status == "blocked", "its promise is not given"
+    assert words(ran).count("what it kept of the state is gone or cannot be read") == 1
+    [held] = project.root.glob(".git/ralph/held/iteration-[0-9]/prd.json")
+    assert '"status": "completed"' in held.read_text()
+    assert not list(project.root.glob(".git/ralph/opening-*"))
+    project.folder.prd.write_text(project.folder.prd.read_text().replace('"blocked"', '"completed"'))
+    ran = project.ralph("run")
+    assert (ran.code, project.task().status) == (0, "completed"), words(ran)
+    assert "died" not in words(ran)
+
+
 class Died(BaseException):
     pass
 

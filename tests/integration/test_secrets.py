@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +32,16 @@ NEEDLES = (
     AGENTS_OWN["OWN_TOKEN"],
     *SHAPES,
 )
-ALL = " ".join((*VARIABLES.values(), *AGENTS_OWN.values(), *SHAPES))
+HIDDEN = (
+    "zq81-plain-\x1b[01;31mvalue\x1b[m\x1b[K-of-a-key-3377",  # as `grep --color` shows it
+    "own-7f3b\x1b]8;;https://example.org\x1b\\-token-of\u200b-the\x01-agent",
+    f"{SHAPES[0][:20]}\x1b[0m{SHAPES[0][20:]}",
+)
+UNSEEN = re.compile(
+    r"(?:\x1b|\\+u001b)\[[0-9;]*[a-zA-Z]|(?:\x1b|\\+u001b)\]8;;https://example.org(?:\x1b|\\+u001b)\\+"
+    r"|[\x01\x1b\u200b]|\\+u(?:0001|001b|200b)"
+)
+ALL = " ".join((*VARIABLES.values(), *AGENTS_OWN.values(), *SHAPES, *HIDDEN))
 NAME = f"work/{VARIABLES['PLAIN_API_KEY']}.txt"
 REPORT = {
     "status": "partial",
@@ -133,7 +143,8 @@ def _run(folder: Path) -> tuple[Project, list[Ran]]:
 
 
 def found(data: bytes) -> list[str]:
-    return [needle for needle in NEEDLES if needle.encode() in data]
+    seen = UNSEEN.sub("", data.decode("utf-8", "replace")).encode()
+    return [needle for needle in NEEDLES if needle.encode() in data or needle.encode() in seen]
 
 
 def test_the_secrets_were_really_said(ran: tuple[Project, list[Ran]]) -> None:
@@ -152,6 +163,13 @@ def test_nothing_in_the_state_folder(ran: tuple[Project, list[Ran]]) -> None:
     leaks = {f"{file.name}": found(file.read_bytes()) for file in files if found(file.read_bytes())}
     assert leaks == {}
     assert len(files) > 4
+
+
+def test_nothing_that_a_terminal_obeys_in_the_log(ran: tuple[Project, list[Ran]]) -> None:
+    project, _ = ran
+    told = project.folder.progress.read_text()
+    assert "[redacted]" in told
+    assert "\x1b" not in told
 
 
 def test_nothing_on_the_screen(ran: tuple[Project, list[Ran]]) -> None:

@@ -248,6 +248,23 @@ def test_a_sparse_checkout_and_flags_and_submodules(project: Project) -> None:
     assert tags["text"] == "H"
 
 
+def test_a_sparse_checkout_without_the_state_folder_is_told_of_with_what_brings_it(project: Project) -> None:
+    project.git("add", "-A")
+    project.git("commit", "-qm", "the state")
+    project.git("sparse-checkout", "set", "--cone", "d")
+    told = f"error: the sparse checkout leaves {project.folder.path} out; bring it: "
+    bring = "git sparse-checkout add .rulebook-ralph"
+    for command in ("run", "resume"):
+        refused = project.ralph(command)
+        assert (refused.code, refused.err) == (2, f"{told}{bring}\n")
+    project.git(*bring.split()[1:])
+    project.ralph("resume", "--trust-commands", "--max-iterations", "1")
+    assert len(project.records) == 1
+    project.git("sparse-checkout", "set", "--cone", "d")
+    refused = project.ralph("resume")  # there is a saved state now
+    assert (refused.err, project.folder.path.exists()) == (f"{told}{bring}\n", False)
+
+
 def test_the_state_folder_is_not_touched(project: Project) -> None:
     before = picture(project.folder.path)
     assert bring(project, {".rulebook-ralph/prd.json": "{}\n", "b": "c\n"}) == ()

@@ -4,8 +4,9 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -144,6 +145,96 @@ def test_the_folder_may_go_and_come_and_branches_may_change(tmp_path: Path) -> N
     assert ran.code == 0
     assert ran.out.count("starting again") == 1
     assert project.task_commits().keys() == {"one", "two"}
+
+
+def _renamed(root: Path, aside: Path) -> None:
+    root.rename(aside)
+
+
+def _copied(root: Path, aside: Path) -> None:
+    shutil.copytree(root, aside, symlinks=True)
+    shutil.rmtree(root)
+
+
+def _renamed_beside_another(root: Path, aside: Path) -> None:
+    root.rename(aside)
+    root.mkdir()
+
+
+def _without_git(root: Path, aside: Path) -> None:
+    aside.mkdir()
+    (root / ".git").rename(aside / ".git")
+
+
+def _without_head(root: Path, aside: Path) -> None:
+    aside.mkdir()
+    (aside / ".git").mkdir()
+    (root / ".git" / "HEAD").rename(aside / ".git" / "HEAD")
+
+
+def _put_back(root: Path, aside: Path) -> None:
+    if (aside / "app.txt").exists():
+        if root.exists():
+            root.rmdir()
+        aside.rename(root)
+    elif (aside / ".git" / "HEAD").exists() and not (root / ".git").exists():
+        (aside / ".git").rename(root / ".git")
+    else:
+        (aside / ".git" / "HEAD").rename(root / ".git" / "HEAD")
+
+
+@pytest.mark.parametrize(
+    ("taken", "told"),
+    [
+        pytest.param(_copied, "toy is gone; put it back"),
+        pytest.param(_renamed, "toy is gone; put it back", marks=pytest.mark.thorough),
+        pytest.param(_renamed_beside_another, "no git repository any more", marks=pytest.mark.thorough),
+        pytest.param(_without_git, "no git repository any more", marks=pytest.mark.thorough),
+        pytest.param(_without_head, "git symbolic-ref failed", marks=pytest.mark.thorough),
+    ],
+)
+def test_the_project_itself_may_go_and_come(tmp_path: Path, taken: Callable[[Path, Path], None], told: str) -> None:
+    project = make_project(tmp_path, agent=AGENT, attempts=1)
+    told = told.replace("toy", project.root.name)
+    allow(project, "one", "two")
+    aside = project.root.with_name("aside")
+    with watching(project, "run") as watch:
+        watch.until("waiting: 1 task completed")
+        taken(project.root, aside)
+        watch.until(told)
+        _put_back(project.root, aside)
+        watch.until("waiting: 1 task completed", times=2)
+        assert f"watching: process {watch.process.pid}" in project.ralph("status").out
+        assert project.ralph("run", "--watch").code == 2, "one watch is enough, in the new folder too"
+        add(project, "two")
+        watch.until("starting again: two was added")
+        watch.until("waiting: 2 tasks completed")
+        ran = watch.end()
+    assert ran.code == 0
+    assert ran.out.count(told) == 1
+    assert "git is not installed" not in ran.out
+    assert project.task_commits().keys() == {"one", "two"}
+
+
+def test_a_run_whose_project_goes_away_breaks_off_and_goes_on_when_it_is_back(tmp_path: Path) -> None:
+    wait = """cd /
+test -e "$BESIDE/gone" || { touch "$BESIDE/at"; while test ! -e "$BESIDE/gone"; do sleep 0.01; done; exit 0; }
+cd "$OLDPWD"
+"""
+    project = make_project(tmp_path, agent=wait + HONEST)
+    aside = project.root.with_name("aside")
+    with watching(project, "run") as watch:
+        wait_for((project.beside / "at").exists, "the agent")
+        project.root.rename(aside)
+        allow(project, "gone")
+        watch.until("the run broke off, and goes on when its folder is back: ")
+        watch.until("is gone; put it back")
+        aside.rename(project.root)
+        watch.until("starting again: one can be worked on")
+        watch.until("waiting: 1 task completed")
+        assert watch.end().code == 0
+    assert project.task_commits().keys() == {"one"}
+    assert project.ralph("validate").code == 0
 
 
 @pytest.mark.thorough

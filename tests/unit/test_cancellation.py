@@ -168,3 +168,14 @@ def test_the_first_signal_after_an_order_from_elsewhere_still_only_asks() -> Non
 
 def test_it_is_an_event_for_those_who_want_one() -> None:
     assert isinstance(Cancellation(), Event)
+
+
+def test_a_follower_is_set_with_its_leader_and_alone() -> None:
+    leader = Cancellation()
+    first, second = leader.follower(), leader.follower()
+    first.set()
+    assert not leader.is_set()
+    assert not second.wait(0)
+    leader.set()
+    assert second.wait(0)
+    assert leader.follower().is_set()

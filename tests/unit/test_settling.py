@@ -95,10 +95,11 @@ def test_settling_twice_is_settling_once_and_the_totals_are_the_sums(
         iteration = _iteration(number, task_id, attempt=number, cost=cost)
         settlement = _settlement(trigger, status, counts=counts)
         after = settled(prd, iteration, settlement, at=LATER)
-        if task_id == "x":  # a task that is gone
-            assert after is prd
-            continue
         done.append((iteration, settlement))
+        if task_id == "x":  # a task that is gone
+            assert after.tasks == prd.tasks
+            prd = after
+            continue
         before, task = prd.task(task_id), after.task(task_id)
         assert task.status == advance("in_iteration", trigger)
         assert task.attempts == (before.attempts | {"coder": number} if counts else before.attempts)
@@ -115,6 +116,20 @@ def test_settling_twice_is_settling_once_and_the_totals_are_the_sums(
     assert totals.iterations == len(done)
     assert totals.completed == sum(settlement.trigger == "complete" for _, settlement in done)
     assert totals.failed == sum(settlement.completion_status in ("failed", "blocked") for _, settlement in done)
-    assert totals.tokens == 15 * len(done) == sum(task.tokens for task in prd.tasks)
-    assert totals.cost_usd == pytest.approx(sum(task.cost_usd for task in prd.tasks), abs=1e-4)
+    assert totals.tokens == 15 * len(done)
+    assert totals.cost_usd == pytest.approx(sum(iteration.cost_usd or 0 for iteration, _ in done), abs=1e-4)
+    alone = [iteration for iteration, _ in done if iteration.task_id == "x"]
+    assert sum(task.tokens for task in prd.tasks) == totals.tokens - 15 * len(alone)
+    assert totals.without_task == tuple(iteration.iteration_number for iteration in alone)
     assert totals.extra == {"mine": 1}
+
+
+def test_of_a_group_the_tasks_that_are_left_take_all_of_it_and_the_totals_have_it_once() -> None:
+    iteration = replace(_iteration(3), tasks_attempted=("a", "b"))
+    settlement = _settlement("complete", "completed")
+    for left in (("a", "b"), ("b",), ()):
+        prd = settled(_prd(*(Task(id=name, title="") for name in left)), iteration, settlement, at=LATER)
+        assert (prd.totals.iterations, prd.totals.cost_usd, prd.totals.tokens) == (1, 0.25, 15)
+        assert sum(task.tokens for task in prd.tasks) == (15 if left else 0)
+        assert prd.updated_at == LATER
+        assert settled(prd, iteration, settlement, at="another time") is prd

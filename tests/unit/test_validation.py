@@ -7,7 +7,7 @@ import pytest
 
 from rulebook_ralph.core.evidence import Iteration
 from rulebook_ralph.core.problem import Problem
-from rulebook_ralph.state import codec
+from rulebook_ralph.state import codec, progress
 from rulebook_ralph.state.schema_check import faults_against
 from rulebook_ralph.state.validation import MOST_PROBLEMS, validate
 
@@ -238,6 +238,17 @@ def test_iteration_files(root: Path) -> None:
     assert told[5] == "10.json: is no regular file"
     assert told[6] == "12.json:2: $.iterationNumber: is 3, but the file is iteration-12.json"
     assert len(told) == 7
+
+
+def test_links_in_the_state_folder_are_told_of_as_a_run_refuses_them(root: Path) -> None:
+    (root / ".rulebook-ralph/history").rmdir()
+    for name in ("history", "progress.txt"):
+        (root / ".rulebook-ralph" / name).symlink_to(root)
+    told = "is a symbolic link; Ralph keeps its state in plain files: replace it by the file"
+    assert [str(problem) for problem in validate(root, others=[progress.problems])] == [
+        f".rulebook-ralph/history: {told}",
+        f".rulebook-ralph/progress.txt: {told}",
+    ]
 
 
 def test_only_a_thorough_look_minds_badly_written_times(root: Path) -> None:

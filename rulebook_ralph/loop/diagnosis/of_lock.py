@@ -35,6 +35,10 @@ def examine(place: Place) -> Iterator[Diagnosis]:
         yield wrong(f"{path} is no regular file", f"remove it: rm -r {path}")
         return
     holder = lock.holder(path)
+    if holder is not None and not holder.pid:
+        told, _, advice = lock.unnamed(path, holder).rpartition("; ")
+        yield wrong(told, advice)
+        return
     last = _written(path) if path.exists() else None
     yield of_holder(holder, last, alive=holder is not None and lives(holder), path=str(path))
     if holder is not None:
