@@ -5,16 +5,20 @@ would be captured as the attempt's own. Where HEAD was is noted before it is put
 What then stands as in that commit, and not as in the base, is nobody's work: the tree goes back to the base.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rulebook_ralph.state import disk
+from rulebook_ralph.workspace import commits
 from rulebook_ralph.workspace.raw_files import contents
 from rulebook_ralph.workspace.ref_files import packed_refs, tips_named
 from rulebook_ralph.workspace.repository import Repository
 from rulebook_ralph.workspace.snapshot import Opening, Workspace
+
+_HELD = "refs/ralph/held"
+_STOOD_THERE = "ralph: what stood there when another commit was checked out while gates or hooks ran"
 
 
 def note(repository: Repository, number: int, base: str) -> str:
@@ -76,13 +80,24 @@ class Watched:
         """As `note`, before anything is put back."""
         return note(self.workspace.repository, self.number, self.opening.commit)
 
-    def bring_back(self, left: str, tree: str) -> None:
-        """Where gates or hooks left the commit, what they did to the tree is undone: it stands as `tree` again."""
+    def bring_back(self, left: str, tree: str, tips: Iterable[str] = ()) -> str:
+        """Where gates or hooks left the commit, what they did to the tree is undone: it stands as `tree` again. It may
+        have been a person, so a ref keeps what stood there, as others keep the commits `tips`; returns that ref, empty
+        where nothing was undone.
+        """
         if not left:
-            return
+            return ""
         now = self.workspace.recapture(self.opening, tree)
-        if now != tree and has_left(self.workspace, left, self.opening, now):
-            self.workspace.restore(replace(self.opening, commit=tree, tree=tree), now)
+        if now == tree or not has_left(self.workspace, left, self.opening, now):
+            return ""
+        repository = self.workspace.repository
+        made = commits.commit_tree(repository, now, self.opening.commit, f"{_STOOD_THERE}\n", sign=False)
+        references = {f"{_HELD}/iteration-{self.number}-{each[:12]}": each for each in (*tips, made)}
+        for reference, commit in references.items():
+            if repository.commit_of(commit) is not None:
+                repository.git.raw("update-ref", reference, commit)
+        self.workspace.restore(replace(self.opening, commit=tree, tree=tree), now)
+        return next(reversed(references))
 
 
 def _checked_out(repository: Repository) -> str:

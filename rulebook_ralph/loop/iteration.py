@@ -184,8 +184,9 @@ def _judged(
 
     def put_back() -> None:
         left = base.note()
-        told.put_back("A gate or commit hook")
-        base.bring_back(left, candidate.tree)
+        tips = told.put_back("A gate or commit hook")
+        if kept := base.bring_back(left, candidate.tree, tips):
+            told.tell_left_by_gate(kept)
 
     changes = workspace.changes(assignment.opening.tree, tree)
     parsed = cleaned(parser.parse(result), tools.redactor.clean_cut)  # its report's JSON is read only now
@@ -285,6 +286,11 @@ class Told:
             f"back to the base. What stood there is kept in commit {snapshot}: read it with `git show`, take what is "
             "yours, and stay on the branch."
         )
+
+    def tell_left_by_gate(self, kept: str) -> None:
+        """The same of gates and hooks, or of a person while they ran; `kept` is the ref of what stood there."""
+        told = "another commit was checked out while a gate or commit hook ran, so the tree goes back to what is judged"
+        self._tools.report(events.Notice("warning", f"{told} (what stood there is kept: git show {kept})"))
 
     def tell(self, who: str, restored: guard.Restored) -> tuple[str, ...]:
         """The same for what is put back already, of git's own files and those outside; what stood there is kept."""

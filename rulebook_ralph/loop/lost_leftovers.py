@@ -20,6 +20,7 @@ from rulebook_ralph.sources.source import DONE_BEFORE
 from rulebook_ralph.state import codec, disk, editable, history
 from rulebook_ralph.workspace import commits, guard
 from rulebook_ralph.workspace.snapshot import Opening
+from rulebook_ralph.workspace.snapshot_guard import is_ralph_elsewhere
 
 
 def stand_ins(project: Project, kept: Collection[int], notice: Notice) -> list[Leftovers]:
@@ -27,14 +28,12 @@ def stand_ins(project: Project, kept: Collection[int], notice: Notice) -> list[L
 
     A record that is not in the saved state is the one that stands there, as of one at work. Raises RalphError.
     """
-    states = commits.open_iterations(project.repository)
-    for reference, number in states.items():
-        if number and number not in kept and not _is_settled(project, set(states) - {reference}, number):
-            return [_stand_in(project, number, reference, notice)]
     numbers = {number for number in leftovers.numbers(project) if number not in kept}
-    if states:
-        reference = min(states, key=lambda name: name != _own_reference(project))
-        lost = sorted(number for number in numbers if not _is_settled(project, states, number))
+    reference, open_in_it = _saved_state(project)
+    if open_in_it and open_in_it not in kept and not is_ralph_elsewhere(project.repository):  # whose it may be
+        return [_stand_in(project, open_in_it, reference, notice)]
+    if reference:
+        lost = sorted(number for number in numbers if not _is_settled(project, [reference], number))
         return [_stand_in(project, number, reference, notice) for number in lost]
     recorded = {number for number in history.unsettled_numbers(project.folder) if number not in kept}
     in_place = {number for number in recorded if not _is_settled(project, ["HEAD"], number)}
@@ -49,10 +48,18 @@ def _is_settled(project: Project, revisions: Iterable[str], number: int) -> bool
     return any(commits.file_of_state(project.repository, revision, name) is not None for revision in revisions)
 
 
-def _own_reference(project: Project) -> str:
-    with suppress(RalphError):
-        return commits.state_reference(project.name)
-    return ""
+def _saved_state(project: Project) -> tuple[str, int]:
+    """The ref of the project's saved state, and the iteration that is open in it or 0. The project is the one that is
+    committed, else the one that stands there; empty where it has none.
+    """
+    states = commits.open_iterations(project.repository)
+    committed = commits.file_of_state(project.repository, "HEAD", "prd.json")
+    for content in (committed, disk.content_of(project.folder.prd)):
+        with suppress(RalphError):
+            reference = commits.state_reference(codec.decode_prd_quick(content or b"", name="prd.json").project)
+            if reference in states:
+                return reference, states[reference]
+    return "", 0
 
 
 def _stand_in(project: Project, number: int, reference: str, notice: Notice) -> Leftovers:

@@ -207,7 +207,7 @@ class Recovery:
             departed = departure.has_left(self.workspace, departure.noted(repository, number), opening, tree)
         else:
             tree, departed = self._left(record, saved, opening)
-        if made is None or not (record.isolated or departed or tree == opening.tree):
+        if made is None or not (record.isolated or tree in (opening.tree, repository.tree_of(made))):
             snapshot = commits.Snapshot(
                 reference=reference,
                 tree=tree,
@@ -216,7 +216,7 @@ class Recovery:
                 output_file=leftovers.output_file(self.project, number),
                 clean=self.redactor.clean_blocks,
                 message=f"ralph: interrupted attempt {record.attempt} at {record.task_id} (iteration {number})",
-                kept_tips=tips,
+                kept_tips=(*tips, made) if made is not None else tips,
             )
             made = commits.save_snapshot(repository, self.who, snapshot, seconds=self.clock.seconds())
         if departed and not record.isolated:

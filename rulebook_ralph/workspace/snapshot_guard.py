@@ -51,7 +51,10 @@ class SnapshotGuard:
         for name in [name for name in wanted.keys() | there.keys() if self._is_free(name, there, own, died_in)]:
             wanted.pop(name, None)
             there.pop(name, None)
-        if there.keys() - wanted.keys() and _is_ralph_elsewhere(repository):  # it may be at the same project
+        if is_ralph_elsewhere(repository):  # it may be at the same project, or somebody prunes another one
+            tasks = f"{_folder(self.project)}/tasks/"
+            gone = wanted.keys() - there.keys() | own.keys()
+            wanted = {name: commit for name, commit in wanted.items() if name in gone and name.startswith(tasks)}
             there = {name: commit for name, commit in there.items() if name in wanted}
         lost = _not_there(repository, wanted)
         _put(repository, {name: commit for name, commit in wanted.items() if name not in lost}, going=there)
@@ -113,7 +116,7 @@ def _clear_way(shared: Path, project: str) -> Files:
     return blocking | within
 
 
-def _is_ralph_elsewhere(repository: Repository) -> bool:
+def is_ralph_elsewhere(repository: Repository) -> bool:
     """Whether Ralph has worked in another work tree of the repository, too."""
     shared = repository.common_folder
     folders = [shared, *(Path(item.path) for item in entries(shared / "worktrees"))]

@@ -165,6 +165,38 @@ def test_a_run_interrupted_with_its_agent_elsewhere_deletes_nothing_later(tmp_pa
     assert is_whole(project, "completed", "interrupted", "completed")
 
 
+def test_what_a_person_wrote_elsewhere_after_a_death_is_in_the_snapshot(tmp_path: Path) -> None:
+    project = make_project(tmp_path, agent=HONEST, tasks=[task("one"), task("two")], attempts=2)
+    killing = (
+        'if test -e work/two.txt && mkdir "$PWD/../beside/gate"; then kill -9 $(cat "$PWD/../beside/pid"); sleep 5; fi'
+    )
+    project.configure(gates=[{"name": "tests", "kind": "test", "command": killing}])
+    process = project.start("run")
+    (project.beside / "pid").write_text(str(process.pid))
+    assert finish(process).code == -9
+    project.git("switch", "-qf", "main")
+    (project.root / "notes.txt").write_text("a person's\n")
+    ran = project.ralph("resume")
+    assert ran.code == 0, ran.err + ran.out
+    assert is_whole(project, "completed", "interrupted", "completed")
+    assert "notes.txt" in project.tree(project.records[1].snapshot or "")
+    kept = project.git("log", "--format=%H", "-m", "--name-only", project.records[1].snapshot or "")
+    assert "work/two.txt" in kept, "the agent's own work too"
+
+
+def test_what_a_person_wrote_while_a_gate_ran_elsewhere_is_kept(tmp_path: Path) -> None:
+    project = make_project(tmp_path, agent=HONEST, tasks=[task("one"), task("two")])
+    person = "git stash -qu; git switch -qf main; echo mine > notes.txt"
+    leaving = f'if test -e work/two.txt && mkdir "$PWD/../beside/gate"; then {person}; fi'
+    project.configure(gates=[{"name": "tests", "kind": "test", "command": leaving}])
+    ran = project.ralph("run")
+    assert ran.code == 0, ran.err + ran.out
+    assert "git show refs/ralph/held/iteration-2-" in " ".join(ran.out.split()).replace("- ", "-")
+    held = project.git("for-each-ref", "--format=%(refname)", "refs/ralph/held").split()
+    assert any("notes.txt" in project.tree(name) for name in held), held
+    assert not (project.root / "notes.txt").exists()
+
+
 def test_a_gate_that_ends_elsewhere_takes_nothing_out_of_the_commit(tmp_path: Path) -> None:
     project = make_project(tmp_path, agent=HONEST, tasks=[task("one"), task("two")])
     leaving = 'if test -e work/two.txt && mkdir "$PWD/../beside/gate"; then git add -A; git commit -qm g; git switch -q main; fi'

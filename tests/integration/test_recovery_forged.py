@@ -1,13 +1,20 @@
 """An agent that kills Ralph and then writes to the state folder what it likes: no word of it is believed."""
 
 import json
+import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from rulebook_ralph.core.settings import Config
+from rulebook_ralph.loop import distrust
+from rulebook_ralph.loop import project as loop_project
 from rulebook_ralph.loop.settler import Settler
 from rulebook_ralph.state import history
-from tests.harness import Project, Ran, finish, make_project
+from rulebook_ralph.state.store import StateFolder
+from rulebook_ralph.workspace.repository import open_repository
+from tests.harness import HONEST, Project, Ran, finish, make_project, wait_for
 
 ONCE = 'if mkdir "$BESIDE/once" 2>/dev/null; then\n'
 WAIT = 'while test ! -s "$BESIDE/pid"; do sleep 0.01; done\n'
@@ -181,3 +188,23 @@ def test_what_was_decided_is_carried_out_after_a_crash_whatever_changed_since(
     assert (project.last.completion_status, project.last.stop_reason) == ("blocked", "max-wall-time")
     assert project.last.decision is None
     assert (project.root / "app.txt").read_text() == "sound\n", "rolled back, as a blocked task leaves the base's tree"
+
+
+def test_an_iteration_that_is_open_in_another_work_tree_is_that_ones(tmp_path: Path) -> None:
+    waits = 'touch "$BESIDE/started"; while test ! -e "$BESIDE/go"; do sleep 0.01; done\n'
+    project = make_project(tmp_path, agent=waits + HONEST)
+    process = project.start("run")
+    wait_for((project.beside / "started").exists, "the agent")
+    side = tmp_path / "side"
+    project.git("worktree", "add", "-q", str(side), "HEAD")
+    (side / ".rulebook-ralph").mkdir(exist_ok=True)
+    listed = json.dumps({"version": 1, "project": "other", "tasks": [{"id": "x", "title": "X"}]})
+    (side / ".rulebook-ralph/prd.json").write_text(listed)
+    notices: list[tuple[str, str]] = []
+    there = open_repository(side, dict(os.environ))
+    found = loop_project.Project(side, StateFolder(side), there, Config(), dict(os.environ))
+    distrust.put_back_state(found, lambda *said: notices.append(said))
+    assert notices == []
+    assert (side / ".rulebook-ralph/prd.json").read_text() == listed
+    (project.beside / "go").touch()
+    assert finish(process).code == 0
