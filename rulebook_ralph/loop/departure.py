@@ -41,23 +41,28 @@ def noted(repository: Repository, number: int) -> str:
     return ""
 
 
+def gone_to(repository: Repository, number: int, base: str) -> str:
+    """The commit that is checked out, if it is another than `base`, else the one noted before it was put back."""
+    return note(repository, number, base) or noted(repository, number)
+
+
 def forget(repository: Repository, number: int) -> None:
     """The iteration is settled. What cannot go harms nobody."""
     with suppress(OSError):
         _file(repository, number).unlink(missing_ok=True)
 
 
-def has_left(workspace: Workspace, left: str, opening: Opening, tree: str) -> bool:
-    """Whether the tree, captured with `left` checked out, has anything of the commit that was gone to and not of the
+def shows_other_commit(workspace: Workspace, gone_to: str, opening: Opening, tree: str) -> bool:
+    """Whether the tree, captured with `gone_to` checked out, has anything of the commit that was gone to and not of the
     base's. Commits that were made meanwhile are work; what they were made on is what was gone to.
     """
     repository = workspace.repository
-    if not left or tree == opening.tree or repository.commit_of(left) is None:
+    if not gone_to or tree == opening.tree or repository.commit_of(gone_to) is None:
         return False
-    if repository.contains(opening.commit, within=left):
+    if repository.contains(opening.commit, within=gone_to):
         return False
-    listing = repository.git.text("rev-list", "--boundary", left, "--not", "--branches", "--tags").split()
-    places = [name[1:] for name in listing if name.startswith("-")] if listing else [left]
+    listing = repository.git.text("rev-list", "--boundary", gone_to, "--not", "--branches", "--tags").split()
+    places = [name[1:] for name in listing if name.startswith("-")] if listing else [gone_to]
     if not places:  # a history of its own: begun with nothing
         return any(change.kind == "D" for change in workspace.changes(opening.tree, tree))
     return any(_has_of(workspace, workspace.tree_of(place), opening, tree) for place in places)
@@ -69,7 +74,7 @@ def _has_of(workspace: Workspace, there: str, opening: Opening, tree: str) -> bo
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class Anchor:
     """The base of one iteration, and the place where it is worked on."""
 
     workspace: Workspace
@@ -80,15 +85,15 @@ class Watched:
         """As `note`, before anything is put back."""
         return note(self.workspace.repository, self.number, self.opening.commit)
 
-    def bring_back(self, left: str, tree: str, tips: Iterable[str] = ()) -> str:
+    def bring_back(self, gone_to: str, tree: str, tips: Iterable[str] = ()) -> str:
         """Where gates or hooks left the commit, what they did to the tree is undone: it stands as `tree` again. It may
         have been a person, so a ref keeps what stood there, as others keep the commits `tips`; returns that ref, empty
         where nothing was undone.
         """
-        if not left:
+        if not gone_to:
             return ""
         now = self.workspace.recapture(self.opening, tree)
-        if now == tree or not has_left(self.workspace, left, self.opening, now):
+        if now == tree or not shows_other_commit(self.workspace, gone_to, self.opening, now):
             return ""
         repository = self.workspace.repository
         made = commits.commit_tree(repository, now, self.opening.commit, f"{_STOOD_THERE}\n", sign=False)

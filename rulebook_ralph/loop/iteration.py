@@ -161,14 +161,13 @@ def attempt(assignment: Assignment, tools: Tools) -> Outcome:
     result = _execute(assignment, tools)
 
     told = Told(tools)
-    left = departure.note(workspace.repository, assignment.number, opening.commit)
-    left = left or departure.noted(workspace.repository, assignment.number)  # a session's was put back already
+    gone_to = departure.gone_to(workspace.repository, assignment.number, opening.commit)
     tips = (*tools.own_commits(), *told.tell("You", tools.restored), *told.put_back("You"))
     tree = workspace.capture(opening)
     with ThreadPoolExecutor(1) as saver:  # the snapshot is written while the gates run
         saved = saver.submit(_save, assignment, tools, tree, tips)
         told.snapshot = lambda: {_reference(assignment): saved.result()}
-        if departure.has_left(workspace, left, opening, tree):
+        if departure.shows_other_commit(workspace, gone_to, opening, tree):
             told.tell_departed(saved.result())
             workspace.restore(opening, tree)
             tree = opening.tree
@@ -180,12 +179,12 @@ def _judged(
 ) -> Outcome:
     """The outcome of an attempt that left that tree; `saved` gives its snapshot."""
     workspace = tools.workspace
-    base = departure.Watched(workspace, assignment.opening, assignment.number)
+    base = departure.Anchor(workspace, assignment.opening, assignment.number)
 
     def put_back() -> None:
-        left = base.note()
+        gone_to = base.note()
         tips = told.put_back("A gate or commit hook")
-        if kept := base.bring_back(left, candidate.tree, tips):
+        if kept := base.bring_back(gone_to, candidate.tree, tips):
             told.tell_left_by_gate(kept)
 
     changes = workspace.changes(assignment.opening.tree, tree)

@@ -9,7 +9,7 @@ from rulebook_ralph.core.events import Notice
 from rulebook_ralph.core.evidence import MERGE, CheckResult, Verdict
 from rulebook_ralph.loop.candidate import Candidate
 from rulebook_ralph.loop.checkout import UnusableError
-from rulebook_ralph.loop.departure import Watched
+from rulebook_ralph.loop.departure import Anchor
 from rulebook_ralph.loop.examination import Examination
 from rulebook_ralph.loop.gatekeeper import Base
 from rulebook_ralph.loop.iteration import INTERRUPTED, Assignment, Outcome, Tools
@@ -65,12 +65,12 @@ def _judged_there(assignment: Assignment, outcome: Outcome, tools: Tools, tree: 
     asked again but by criteria that are verified together with commands.
     """
 
-    base = Watched(tools.workspace, assignment.opening, assignment.number)
+    base = Anchor(tools.workspace, assignment.opening, assignment.number)
 
     def put_back() -> None:
-        left = base.note()
+        gone_to = base.note()
         tools.guarded.restore()
-        base.bring_back(left, candidate.tree)
+        base.bring_back(gone_to, candidate.tree)
 
     changes = tools.workspace.changes(assignment.opening.tree, tree)
     candidate = Candidate(assignment, tools, tree, put_back=put_back)

@@ -173,7 +173,9 @@ class Recovery:
         if not record.isolated:
             self.workspace.open(opening.tree)
             tree = self.workspace.capture(opening)
-            return tree, departure.has_left(self.workspace, departure.noted(repository, number), opening, tree)
+            return tree, departure.shows_other_commit(
+                self.workspace, departure.noted(repository, number), opening, tree
+            )
         place = isolated_workspace.take_over(repository, saved.place) if saved and saved.place else None
         if place is None:
             return opening.tree, False
@@ -182,11 +184,11 @@ class Recovery:
             if workspace is None:
                 return opening.tree, False
             inside = workspace.repository
-            left = departure.note(inside, number, opening.commit) or departure.noted(inside, number)
+            gone_to = departure.gone_to(inside, number, opening.commit)
             with suppress(GitError, OSError):  # whatever the agent did to its git folder
                 bring_commits(inside)
             tree = workspace.capture(opening)
-            return tree, departure.has_left(workspace, left, opening, tree)
+            return tree, departure.shows_other_commit(workspace, gone_to, opening, tree)
         finally:
             place.leave()
 
@@ -204,7 +206,7 @@ class Recovery:
             made = None
         if record.isolated and made is not None:
             tree = repository.tree_of(made)
-            departed = departure.has_left(self.workspace, departure.noted(repository, number), opening, tree)
+            departed = departure.shows_other_commit(self.workspace, departure.noted(repository, number), opening, tree)
         else:
             tree, departed = self._left(record, saved, opening)
         if made is None or not (record.isolated or tree in (opening.tree, repository.tree_of(made))):

@@ -17,8 +17,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from rulebook_ralph.errors import RalphError
-from rulebook_ralph.workspace.raw_files import Files, contents, put, remove
+from rulebook_ralph.workspace.raw_files import Files, contents, not_put_back, put, remove
 from rulebook_ralph.workspace.ref_files import FREE_REFS, checked_out_elsewhere, packed_refs, tips_named, unpack_free
 from rulebook_ralph.workspace.repository import Repository
 from rulebook_ralph.workspace.snapshot_guard import SnapshotGuard
@@ -201,7 +200,7 @@ class Guard:
                 else:
                     remove(Path(path))
             except OSError as error:
-                raise RalphError(f"{path} was changed and cannot be put back: {error.strerror}; mend it") from error
+                raise not_put_back(path, error) from error
         sync_paths(Path("/"), paths)
 
 

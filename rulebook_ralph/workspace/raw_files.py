@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from rulebook_ralph.errors import RalphError
 from rulebook_ralph.workspace.syncing import sync_file
 
 SPECIAL = -2
@@ -59,6 +60,11 @@ def put(path: Path, content: tuple[bytes, int]) -> None:
     temporary.chmod(mode)
     sync_file(temporary)
     temporary.rename(path)
+
+
+def not_put_back(path: Path | str, error: OSError) -> RalphError:
+    """What is said where a file cannot be as it was."""
+    return RalphError(f"{path} was changed and cannot be put back: {error.strerror}; mend it")
 
 
 def remove(path: Path) -> None:

@@ -8,8 +8,7 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rulebook_ralph.errors import RalphError
-from rulebook_ralph.workspace.raw_files import Files, contents, remove
+from rulebook_ralph.workspace.raw_files import Files, contents, not_put_back, remove
 from rulebook_ralph.workspace.ref_files import entries, tips_named
 from rulebook_ralph.workspace.repository import Repository
 
@@ -151,4 +150,4 @@ def _remove(path: Path) -> None:
     except NotADirectoryError:
         return  # something else stands above it
     except OSError as error:
-        raise RalphError(f"{path} was changed and cannot be put back: {error.strerror}; mend it") from error
+        raise not_put_back(path, error) from error
