@@ -1,6 +1,6 @@
 """`python -m rulebook_ralph`: the same as `ralph`."""
 
-from rulebook_ralph.cli import main
+from rulebook_ralph.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -1,4 +1,4 @@
-"""What a user can mend, as one exception type, and the exit codes of the command line (DESIGN.md, Exit codes)."""
+"""What a user can mend, as one exception type, and the exit codes of the command line (README, exit codes)."""
 
 from enum import IntEnum
 

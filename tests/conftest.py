@@ -90,12 +90,17 @@ def surroundings(homes: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def isolate(patch: pytest.MonkeyPatch, home: Path) -> None:
-    """The same for a fixture of a whole module, which comes before `surroundings`."""
+    """The same for a fixture of a whole module, which comes before `surroundings`.
+
+    Ralph's clones lie beside HOME, in a folder below which no name begins with a dot, as it demands itself.
+    """
     for name in list(os.environ):
         if name.startswith(("GIT_", "RALPH_", "ANTHROPIC_", "OPENAI_", "CLAUDE", "XDG_")):
             patch.delenv(name)
+    patch.delenv("CI", raising=False)  # runners of tests print more there
     patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # else each `ralph` of its own compiles what was edited anew
     patch.setenv("HOME", str(home))
+    patch.setenv("RALPH_CACHE_DIR", str(home.with_name(f"{home.name}-cache")))
     patch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")  # `python3` is this one
     for name, value in IDENTITY.items():
         patch.setenv(name, value)

@@ -18,13 +18,13 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from rulebook_ralph import cli
-from rulebook_ralph.app import App
+from rulebook_ralph.cli import main as cli
+from rulebook_ralph.cli.app import App
 from rulebook_ralph.clock import Clock
-from rulebook_ralph.core.evidence import Iteration
-from rulebook_ralph.core.model import STATE_FOLDER, Prd, Task
-from rulebook_ralph.state import disk, history, progress, store, trust_record
-from rulebook_ralph.state.store import StateFolder
+from rulebook_ralph.tasks import disk, history, prd_file, progress
+from rulebook_ralph.tasks.disk import StateFolder
+from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.model import STATE_FOLDER, Prd, Task
 
 CREATED = "2026-01-01T00:00:00.000Z"
 CHECK = "#!/bin/sh\ngrep -q '^sound$' app.txt || { echo 'app.txt: not sound' >&2; exit 1; }\n"
@@ -42,7 +42,7 @@ HONEST = 'mkdir -p work && echo "$RALPH_TASK" > "work/$RALPH_TASK.txt"\n' + PROM
 DEADLINE = 20.0
 _RALPH = (
     "import signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); "  # pytest may run under nohup
-    "from rulebook_ralph.cli import main; main(sys.argv[1:])"
+    "from rulebook_ralph.cli.main import main; main(sys.argv[1:])"
 )
 
 
@@ -62,7 +62,10 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A repository with a task list. `root` is its work tree; the agent's script and notes lie in `beside`."""
+    """A repository with a task list. `root` is its work tree; the agent's script and notes lie in `beside`.
+
+    What is uncommitted is one's own, so nothing of it asks for trust.
+    """
 
     root: Path
     beside: Path
@@ -105,7 +108,7 @@ class Project:
     def tasks(self, *tasks: Task, **settings: Any) -> None:
         prd = Prd(version=1, project=self.name, created_at=CREATED, updated_at=CREATED, tasks=tasks, **settings)
         disk.make_folder(self.folder.history)
-        store.write_prd(self.folder, prd)
+        disk.replace_file(self.folder.prd, prd_file.encode_prd(prd))
         if not self.folder.progress.exists():
             text = progress.header(self.name, created_at=CREATED, task_count=len(tasks))
             disk.append_file(self.folder.progress, text.encode())
@@ -113,22 +116,19 @@ class Project:
     def configure(
         self, *, gates: Iterable[dict[str, Any]] = (TESTS,), attempts: int | None = None, **settings: Any
     ) -> None:
-        """config.yaml: the script as the default agent, the gates, at most `attempts` for each task. JSON is YAML."""
+        """config.yaml: the script as the default agent, the gates, at most `attempts` for each task. JSON is YAML.
+
+        Work that turns no test from red to green is believed, unless `integrity` says otherwise: HONEST turns none.
+        """
         executor = {"id": "script", "type": "command", "command": f"sh {self.beside}/agent.sh"}
         config: dict[str, Any] = {
             "tools": {"executors": [executor]},
             "defaults": {"executor": "script"} | ({"maxIterations": attempts} if attempts else {}),
             "verification": {"steps": list(gates)},
+            "integrity": {"unproven": "allow"},
         }
         disk.make_folder(self.folder.path)
         self.folder.config.write_text(json.dumps(config | settings, indent=1), "utf-8")
-        self.known_here()
-
-    def known_here(self, home: Path | None = None) -> None:
-        """As if `ralph init` had made it here: what a test configures and no commit holds is its own (`ralph trust`)."""
-        folder = trust_record.trust_folder({}, home or Path(os.environ["HOME"]))
-        if (git := self.root.resolve() / ".git").is_dir() and trust_record.read(folder, git) is None:
-            trust_record.write(folder, git, agreed=frozenset())
 
     # Running it
 
@@ -164,7 +164,7 @@ class Project:
 
     @property
     def prd(self) -> Prd:
-        return store.read_prd(self.folder)
+        return prd_file.read_prd(self.folder.prd)
 
     def task(self, task_id: str = "one") -> Task:
         return self.prd.task(task_id)

@@ -14,7 +14,7 @@ def at_terminal(project: Project, *arguments: str, typed: str = "") -> tuple[int
     """Runs a command there to its end; its exit code, and all that was shown."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-c", "from rulebook_ralph.cli import main; import sys; main(sys.argv[1:])", *arguments],
+        [sys.executable, "-c", "from rulebook_ralph.cli.main import main; import sys; main(sys.argv[1:])", *arguments],
         cwd=project.root,
         env={**os.environ, **project.environment},
         stdin=theirs,

@@ -1,31 +1,16 @@
-"""The one interface to a coding agent, and how an agent is found by its name."""
+"""The one interface to a coding agent, and what goes into a run of it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import Protocol
 
-from rulebook_ralph.core.events import AgentActivity
-from rulebook_ralph.core.evidence import AgentResult
-from rulebook_ralph.idleness import LastChange
+from rulebook_ralph.process.box import Box
+from rulebook_ralph.report.events import AgentActivity
+from rulebook_ralph.tasks.results import AgentResult
 
-
-@dataclass(frozen=True, slots=True)
-class AgentSettings:
-    """An agent as configured (`tools.executors[]`). `prompt_via` is stdin, file or argument, for the `command` type;
-    `endpoint` is the address of a server, for an agent that can attach to one.
-    """
-
-    id: str
-    type: str
-    command: str = ""
-    args: tuple[str, ...] = ()
-    env: dict[str, str] = field(default_factory=dict)
-    model: str = ""
-    permissions: str = "full"
-    prompt_via: str = "stdin"
-    endpoint: str = ""
+Report = Callable[[AgentActivity], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +25,28 @@ class AgentLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
-    """Everything an agent gets for one run. Raw output is streamed to `output_file`; `cancelled` ends the run early.
-
-    `last_change` tells when the workspace changed last (idleness.py).
+class Invocation:
+    """Everything an agent gets for one run. `workspace` is the folder it works in, a path inside `box` where there is
+    one. Raw output is streamed to `output_file`, which is outside; `cancelled` ends the run early.
     """
 
     prompt: str
     workspace: Path
     output_file: Path
     limits: AgentLimits
-    environment: dict[str, str]
+    environment: Mapping[str, str]
     cancelled: Event
-    report: Callable[[AgentActivity], None]
-    last_change: LastChange | None = None
+    report: Report
+    box: Box | None = None
+
+    @property
+    def outside(self) -> Path:
+        """The workspace as it is seen from outside the box."""
+        binds = self.box.binds if self.box else ()
+        for source, place in reversed(binds):
+            if self.workspace.is_relative_to(place):
+                return source / self.workspace.relative_to(place)
+        return self.workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +67,6 @@ class Agent(Protocol):
         """Look, without cost, whether the agent can run here."""
         ...
 
-    def run(self, assignment: Assignment) -> AgentResult:
+    def run(self, invocation: Invocation) -> AgentResult:
         """Run to the end. Never raises for what the agent does; leaves no process behind."""
         ...

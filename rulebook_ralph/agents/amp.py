@@ -1,45 +1,53 @@
-"""Amp (`amp -x`), driven through its stream of JSON events."""
+"""Amp (`amp -x`), driven through its stream of JSON events (from its documentation)."""
 
-from collections.abc import Mapping
+from typing import Any
 
-from rulebook_ralph.agents.agent import AgentSettings, Assignment, Probe
-from rulebook_ralph.agents.amp_stream import LOG_IN, AmpReader
-from rulebook_ralph.agents.installed import probed
-from rulebook_ralph.agents.local_time import local_clock
-from rulebook_ralph.agents.program import words
-from rulebook_ralph.agents.stderr_errors import told_by_stderr
-from rulebook_ralph.agents.supervised import run_agent
-from rulebook_ralph.core.evidence import AgentResult
-from rulebook_ralph.supervisor import Command
+from rulebook_ralph.agents.agent import Invocation, Report
+from rulebook_ralph.agents.api_errors import api_error
+from rulebook_ralph.agents.cli import CliAgent
+from rulebook_ralph.agents.events import MessageReader, MessageSums, denials_of, fault, first_line, text
+from rulebook_ralph.agents.limit_times import Now
+
+_LOG_IN = "set a valid AMP_API_KEY, or run: amp login"
 
 
-class Amp:
-    """The prompt goes to stdin. It runs its tools unasked whatever it is told, so only `permissions: full` is honest.
+class AmpReader(MessageReader):
+    """Keeps the last results of tools, the sum of the tokens and the last terminal event."""
 
-    Amp chooses its model by `--mode`, which `settings.model` is handed to. `settings.args` come last.
+    def __init__(self, report: Report, now: Now) -> None:
+        super().__init__(report, now)
+        self._sums = MessageSums()
+
+    def message(self, event: dict[str, Any], message: dict[str, Any]) -> None:
+        self._sums.add(message)
+        super().message(event, message)
+
+    def finish(self) -> None:
+        self.usage = self._sums.total()
+        super().finish()
+
+    def ended(self, result: dict[str, Any]) -> None:
+        self.final_text = text(result.get("result"))
+        self.denied = denials_of(result)
+        subtype = text(result.get("subtype"))
+        message = text(result.get("error")) or f"amp ended with {first_line(subtype) or 'an error'}"
+        if subtype == "error_max_turns":
+            self.fault = fault("max-turns", message)
+        elif not self.succeeded:
+            self.fault = api_error(message, self.now()).fault(log_in=_LOG_IN)
+
+
+class Amp(CliAgent):
+    """It runs its tools unasked whatever it is told, so only `permissions: full` is honest. Amp chooses its model by
+    `--mode`, which `settings.model` is handed to.
     """
 
-    def __init__(self, settings: AgentSettings, environment: Mapping[str, str]) -> None:
-        self.name = settings.id
-        self._settings = settings
-        self._environment = environment
-        self._program = words(settings.command, agent=settings.id) or ("amp",)
+    program = "amp"
+    install = "npm install -g @ampcode/cli"
+    log_in = _LOG_IN
+    reader = AmpReader
+    stderr_tells = True
 
-    def probe(self) -> Probe:
-        return probed(self.name, self._program, self._environment, install="npm install -g @ampcode/cli")
-
-    def run(self, assignment: Assignment) -> AgentResult:
-        stdin = assignment.prompt.encode("utf-8", "replace")
-        command = Command(self.argv(), assignment.workspace, assignment.environment, stdin=stdin)
-        now = local_clock(assignment.environment)
-        return run_agent(
-            self.name,
-            command,
-            assignment,
-            lambda report: AmpReader(report, now),
-            supplement=told_by_stderr(now, log_in=LOG_IN),
-        )
-
-    def argv(self) -> tuple[str, ...]:
-        model = ("--mode", self._settings.model) if self._settings.model else ()
-        return (*self._program, "-x", "--stream-json", "--dangerously-allow-all", *model, *self._settings.args)
+    def argv(self, _: Invocation) -> tuple[str, ...]:
+        mode = ("--mode", self.settings.model) if self.settings.model else ()
+        return (*self.words, "-x", "--stream-json", "--dangerously-allow-all", *mode, *self.settings.args)

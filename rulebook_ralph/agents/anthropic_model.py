@@ -3,18 +3,20 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from threading import Event
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from rulebook_ralph.agents.error_words import kind_of_status
-from rulebook_ralph.agents.prices import ModelSpend, free_of_charge
-from rulebook_ralph.agents.stream import count
-from rulebook_ralph.core.evidence import AgentFault, ErrorKind, Usage
-from rulebook_ralph.core.printable import clipped
-from rulebook_ralph.core.question import ModelError, ModelRefusedError, Question
+from rulebook_ralph.agents.api_errors import kind_of_status
+from rulebook_ralph.agents.events import ANTHROPIC_USAGE, usage_of
+from rulebook_ralph.agents.prices import ModelSpend
+from rulebook_ralph.agents.question import ModelError, ModelRefusedError, Question
+from rulebook_ralph.tasks.results import AgentFault, ErrorKind, Usage
+from rulebook_ralph.tasks.text import clipped
 
 if TYPE_CHECKING:
     from anthropic import Anthropic
@@ -67,7 +69,7 @@ class AnthropicModel:
         timeout: float,
         cancelled: Event,
         retries: int = _MAX_RETRIES,
-        spend: ModelSpend = free_of_charge,
+        spend: ModelSpend,
         named_by: str = "judge.model",
     ) -> None:
         self._named_by = named_by
@@ -86,7 +88,8 @@ class AnthropicModel:
         client = self._client(_package())
         reply = _Reply()
         # A daemon, so that neither ^C nor the end of the program waits for a server.
-        threading.Thread(target=self._answer, args=(client, question, reply), name="ralph-judge", daemon=True).start()
+        answer = partial(copy_context().run, self._answer, client, question, reply)
+        threading.Thread(target=answer, name="ralph-judge", daemon=True).start()
         deadline = time.monotonic() + self._timeout
         while not reply.done.wait(_BETWEEN_LOOKS):
             if self._cancelled.is_set():
@@ -179,57 +182,38 @@ def _text(message: object) -> str:
 def _usage(message: object) -> Usage:
     """What the API says an answer took; nothing where it is no message."""
     said = getattr(message, "usage", None)
-
-    def tokens(name: str) -> int:
-        return count(getattr(said, name, None))
-
-    return Usage(
-        input_tokens=tokens("input_tokens"),
-        output_tokens=tokens("output_tokens"),
-        cache_read_tokens=tokens("cache_read_input_tokens"),
-        cache_write_tokens=tokens("cache_creation_input_tokens"),
-    )
+    return usage_of({name: getattr(said, name, None) for name in ANTHROPIC_USAGE})
 
 
 def _failure(error: Exception, named_by: str) -> ModelError:
     """A failed request: whether it failed whatever stood in it, or may be the data's doing: too long, filtered, too
     slow.
     """
-    told, kind = _told(error, named_by), _kind(error)
-    if kind is not None:
-        return ModelError(told, AgentFault(kind=kind, message=told))
-    return _too_late(told) if type(error).__name__ == "APITimeoutError" else ModelRefusedError(told)
+    status, name = getattr(error, "status_code", None), type(error).__name__
+    if name == "APITimeoutError":
+        return _too_late("the API gave no answer in time")
+    kind: ErrorKind | None = None
+    if isinstance(status, int):
+        kind = _kind(status, _message(error))
+        advice = {401: "; check ANTHROPIC_API_KEY", _NO_SUCH_MODEL: f"; check {named_by}"}.get(status, "")
+        told = f"the API answered HTTP {status}: {clipped(_message(error))}{advice}"
+    elif name == "APIConnectionError":
+        kind, told = "network", f"the API cannot be reached: {clipped(str(error.__cause__ or error))}"
+    else:
+        told = f"the API could not be asked: {clipped(str(error)) or name}"
+    return ModelError(told, AgentFault(kind=kind, message=told)) if kind else ModelRefusedError(told)
 
 
 def _too_late(told: str) -> ModelRefusedError:
     return ModelRefusedError(told, AgentFault(kind="cut-off", message=told))
 
 
-def _kind(error: Exception) -> ErrorKind | None:
+def _kind(status: int, message: str) -> ErrorKind | None:
     """The kind of a failure that comes whatever stands in a request; None for one that the data may bring about."""
-    status = getattr(error, "status_code", None)
-    if not isinstance(status, int):
-        return "network" if type(error).__name__ == "APIConnectionError" else None
     if status == _BAD_REQUEST:
-        return "billing" if _message(error).startswith("Your credit balance is too low") else None
-    if status == _NO_SUCH_MODEL:
-        return "not-installed"
-    kind = kind_of_status(status)
+        return "billing" if message.startswith("Your credit balance is too low") else None
+    kind = "not-installed" if status == _NO_SUCH_MODEL else kind_of_status(status)
     return kind if kind != "context-too-long" else None
-
-
-def _told(error: Exception, named_by: str) -> str:
-    """One line for a failed request."""
-    status = getattr(error, "status_code", None)
-    if isinstance(status, int):
-        advice = {401: "; check ANTHROPIC_API_KEY", 404: f"; check {named_by}"}.get(status, "")
-        return f"the API answered HTTP {status}: {clipped(_message(error))}{advice}"
-    if type(error).__name__ == "APITimeoutError":
-        return "the API gave no answer in time"
-    if type(error).__name__ == "APIConnectionError":
-        cause = error.__cause__
-        return f"the API cannot be reached: {clipped(str(cause or error))}"
-    return f"the API could not be asked: {clipped(str(error)) or type(error).__name__}"
 
 
 def _message(error: Exception) -> str:
@@ -244,9 +228,7 @@ def _message(error: Exception) -> str:
 
 
 def _about_form(text: str) -> bool:
-    return any(
-        word in text.lower() for word in ("output_config", "output_format", "json_schema", "schema", "structured")
-    )
+    return any(word in text.lower() for word in ("output_config", "output_format", "schema", "structured"))
 
 
 def _bare(schema: Mapping[str, Any]) -> dict[str, Any]:

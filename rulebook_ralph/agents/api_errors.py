@@ -1,4 +1,4 @@
-"""Errors of a model's provider as an agent passes them on: a JSON body, a code, an HTTP status, or words. Pure.
+"""Which kind of failure an error tells of: by a typed code, an HTTP status, a JSON body, or its words.
 
 Only for what an agent itself reports as its error; never for tool output, never for what a model wrote.
 """
@@ -8,48 +8,92 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from rulebook_ralph.agents.error_words import kind_of, kind_of_status
+from rulebook_ralph.agents.events import decode_event, fault, items, table, text
 from rulebook_ralph.agents.limit_times import iso_after, iso_time, seconds_of, stated_reset
-from rulebook_ralph.agents.stream import decode_event, items, table, text
-from rulebook_ralph.agents.transcript import fault
-from rulebook_ralph.core.evidence import AgentFault, ErrorKind
+from rulebook_ralph.tasks.results import AgentFault, ErrorKind
 
-_BY_CODE: dict[str, ErrorKind] = {
-    "insufficient_quota": "billing",
-    "billing_hard_limit_reached": "billing",
-    "usage_not_included": "billing",
-    "usage_limit_reached": "usage-limit",
-    "invalid_api_key": "authentication",
-    "authentication_error": "authentication",
-    "unauthenticated": "authentication",
-    "permission_denied": "authentication",
-    "context_length_exceeded": "context-too-long",
-    "rate_limit_exceeded": "rate-limit",
-    "rate_limit_error": "rate-limit",
-    "resource_exhausted": "rate-limit",
-    "server_is_overloaded": "overloaded",
-    "slow_down": "overloaded",
-    "overloaded_error": "overloaded",
-    "unavailable": "overloaded",
-    "server_error": "overloaded",
-    "internal": "overloaded",
-}
-_STATUS = re.compile(r"(?:\bstatus:? |\bHTTP )(\d{3})\b|^(\d{3})\b", re.IGNORECASE)
-_BY_WORDS: tuple[tuple[re.Pattern[str], ErrorKind], ...] = (
-    (re.compile(r"high demand|at capacity", re.IGNORECASE), "overloaded"),
-    (
-        re.compile(
-            r"stream (?:ended|disconnected|closed)|^terminated\b|other side closed|error sending request"
-            r"|without a finish reason|waiting for network|incomplete json|JSON Parse error",
-            re.IGNORECASE,
-        ),
-        "network",
+_CODES: dict[ErrorKind, tuple[str, ...]] = {
+    "billing": ("insufficient_quota", "billing_hard_limit_reached", "usage_not_included", "billing_error"),
+    "usage-limit": ("usage_limit_reached",),
+    "authentication": (
+        *("invalid_api_key", "authentication_error", "authentication_failed", "unauthenticated", "permission_denied"),
+        *("permission_error", "oauth_org_not_allowed", "invalid_credential_header"),
     ),
-    (re.compile(r"ran out of room in the model's context", re.IGNORECASE), "context-too-long"),
-    (re.compile(r"access token could not be refreshed|no auth type|auth method", re.IGNORECASE), "authentication"),
+    "context-too-long": ("context_length_exceeded", "request_too_large", "message_over_context_limit"),
+    "rate-limit": ("rate_limit_exceeded", "rate_limit_error", "rate_limit", "resource_exhausted"),
+    "overloaded": (
+        *("server_is_overloaded", "slow_down", "overloaded_error", "overloaded", "unavailable", "server_error"),
+        *("api_error", "internal"),
+    ),
+    "network": ("connection_failed", "stream_idle_timeout", "no_response", "timeout_error"),
+}
+_BY_CODE = {code: kind for kind, codes in _CODES.items() for code in codes}
+
+_PATTERNS: tuple[tuple[ErrorKind, str], ...] = (
+    ("overloaded", r"high demand|at capacity"),
+    (
+        "network",
+        (
+            r"stream (?:ended|disconnected|closed)|^terminated\b|other side closed|error sending request"
+            r"|without a finish reason|waiting for network|incomplete json|JSON Parse error"
+        ),
+    ),
+    ("context-too-long", r"ran out of room in the model's context"),
+    ("authentication", r"access token could not be refreshed|no auth type|auth method"),
+    (
+        "billing",
+        (
+            r"credit balance|(?:insufficient|out of|not enough|no) (?:[\w-]+ )?(?:credits?|funds|balance)"
+            r"|insufficient_quota|current quota|\bbilling|payment required|\b402\b"
+        ),
+    ),
+    (
+        "usage-limit",
+        (
+            r"usage limit|hit your (?:[\w-]+ ){0,3}limit|(?:daily|weekly|monthly|session|requests?) (?:limit|quota)"
+            r"|(?:5-hour|opus|sonnet) limit reached"
+            r"|quota (?:is |has been )?(?:exceeded|exhausted|reached)|exceeded your (?:[\w-]+ ){0,3}(?:quota|allowance)"
+        ),
+    ),
+    (
+        "context-too-long",
+        (
+            r"prompt is too long|context[ _-]?(?:window|length|limit)|maximum context|too many tokens|hit a token limit"
+            r"|request too large|ContextWindowExceeded"
+        ),
+    ),
+    (
+        "authentication",
+        (
+            r"authenticat|unauthori[sz]ed|not (?:logged|signed) in|log ?in (?:first|again|required|to)|/login\b"
+            r"|api[ _-]?key|oauth token|invalid token|token (?:has )?expired|bad credentials|\b40[13]\b"
+        ),
+    ),
+    ("rate-limit", r"rate[ _-]?limit|too many requests|\b429\b"),
+    ("overloaded", r"overloaded|InternalServerError|service ?unavailable|bad gateway|\b5(?:0[0234]|29)\b"),
+    (
+        "network",
+        (
+            r"connection|unable to connect|ECONN|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|fetch failed|network|socket|timed out"
+            r"|getaddrinfo"
+        ),
+    ),
 )
+_BY_WORDS = tuple((re.compile(pattern, re.IGNORECASE), kind) for kind, pattern in _PATTERNS)
+"""The most telling first."""
+
+_BY_STATUS: dict[int, ErrorKind] = {
+    401: "authentication",
+    402: "billing",
+    403: "authentication",
+    413: "context-too-long",
+    429: "rate-limit",
+}
+_SERVER_ERRORS = range(500, 600)
+_STATUS = re.compile(r"(?:\bstatus:? |\bHTTP )(\d{3})\b|^(\d{3})\b", re.IGNORECASE)
 _MORE_TELLING: frozenset[ErrorKind] = frozenset({"usage-limit", "billing"})
 _PASSING: frozenset[ErrorKind] = frozenset({"usage-limit", "rate-limit", "overloaded"})
+_READ = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +110,23 @@ class ApiError:
         return fault(self.kind, f"{prefix}{self.message}{advice}", resets_at=self.resets_at)
 
 
-def api_error(said: str, now: datetime, *, status: object = None, code: str = "") -> ApiError:
+def kind_of_status(status: object) -> ErrorKind | None:
+    """The kind of an HTTP status; None for one that is no error, and for anything that is no status."""
+    if not isinstance(status, int) or isinstance(status, bool):
+        return None
+    return "overloaded" if status in _SERVER_ERRORS else _BY_STATUS.get(status)
+
+
+def api_error(said: str, now: datetime, *, status: object = None, codes: tuple[str, ...] = ()) -> ApiError:
     """What the words of an error tell, with the JSON body that may stand in them. Fields outrank words.
 
     `now` is aware, in the agent's local time zone.
     """
     body = _body(said)
-    message = text(body.get("message")) or said.strip()
+    message = (text(body.get("message")) or said.strip())[:_READ]
     plain = message.replace("\u2019", "'")
-    kind = _kind(plain, _codes(body, code), _status(plain, body, status))
+    all_codes = [one.lower() for one in (*codes, *(text(body.get(key)) for key in ("code", "type", "status"))) if one]
+    kind = _kind(plain, all_codes, _status(plain, body, status))
     if kind == "rate-limit" and _of_a_day(body):
         kind = "usage-limit"
     resets_at = (_stated(body, now) or stated_reset(plain, now)) if kind in _PASSING else None
@@ -82,12 +134,11 @@ def api_error(said: str, now: datetime, *, status: object = None, code: str = ""
 
 
 def _kind(plain: str, codes: list[str], status: object) -> ErrorKind:
-    by_code = next((_BY_CODE[code] for code in codes if code in _BY_CODE), None)
-    by_field = by_code or kind_of_status(status)
-    by_words = next((kind for pattern, kind in _BY_WORDS if pattern.search(plain)), None) or kind_of(plain)
-    if by_field == "rate-limit" and by_words in _MORE_TELLING:
-        return by_words
-    return by_field or by_words
+    by_field = next((_BY_CODE[code] for code in codes if code in _BY_CODE), None) or kind_of_status(status)
+    by_words = next((kind for pattern, kind in _BY_WORDS if pattern.search(plain)), None)
+    if by_field is None or (by_field == "rate-limit" and by_words in _MORE_TELLING):
+        return by_words or "unknown"
+    return by_field
 
 
 def _body(said: str) -> dict[str, Any]:
@@ -97,10 +148,6 @@ def _body(said: str) -> dict[str, Any]:
         return {}
     whole = decode_event(said[start : end + 1].encode("utf-8", "replace")) or {}
     return table(whole.get("error")) or whole
-
-
-def _codes(body: dict[str, Any], code: str) -> list[str]:
-    return [one.lower() for one in (code, *(text(body.get(key)) for key in ("code", "type", "status"))) if one]
 
 
 def _status(plain: str, body: dict[str, Any], status: object) -> object:

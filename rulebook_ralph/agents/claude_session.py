@@ -2,7 +2,7 @@
 
 What it said last the Stop hook is told; what it did and took stands in the session's transcript, a file of JSON lines
 with the same messages as claude's stream, and in those of its subagents, in a folder beside it. The last message is not
-in it yet when the hook runs (agents.md): its tokens are counted with the next turn.
+in it yet when the hook runs: its tokens are counted with the next turn.
 """
 
 import os
@@ -11,13 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from rulebook_ralph.agents.agent import Assignment, Probe
-from rulebook_ralph.agents.claude_stream import ClaudeReader
-from rulebook_ralph.agents.local_time import local_clock
-from rulebook_ralph.agents.supervised import OUTPUT_HEAD, OUTPUT_TAIL
-from rulebook_ralph.core.events import AgentActivity
-from rulebook_ralph.core.evidence import AgentResult
-from rulebook_ralph.core.streams import HeadTail
+from rulebook_ralph.agents.agent import Invocation, Probe
+from rulebook_ralph.agents.claude import ClaudeReader
+from rulebook_ralph.agents.cli import OUTPUT_HEAD, OUTPUT_TAIL
+from rulebook_ralph.agents.limit_times import local_clock
+from rulebook_ralph.process.streams import HeadTail
+from rulebook_ralph.tasks.results import AgentResult
 
 _BLOCK = 256 * 1024
 _LONGEST = 1024**3
@@ -47,10 +46,10 @@ class SessionAgent:
     def probe(self) -> Probe:
         return Probe(installed=True)
 
-    def run(self, assignment: Assignment) -> AgentResult:
+    def run(self, invocation: Invocation) -> AgentResult:
         kept = HeadTail(head=OUTPUT_HEAD, tail=OUTPUT_TAIL)
-        reader = ClaudeReader(_nobody, local_clock(assignment.environment))
-        with assignment.output_file.open("wb") as output:
+        reader = ClaudeReader(lambda _: None, local_clock(invocation.environment))
+        with invocation.output_file.open("wb") as output:
 
             def keep(block: bytes) -> None:
                 output.write(block)
@@ -77,10 +76,6 @@ class SessionAgent:
             output_bytes=kept.size,
             duration_ms=self.turn.milliseconds,
         )
-
-
-def _nobody(_: AgentActivity) -> None:
-    """The person has seen it."""
 
 
 def transcripts(transcript: Path | None) -> tuple[Path, ...]:

@@ -1,31 +1,23 @@
 """When a usage limit ends, as agents say it: an epoch, a date, a weekday or a clock time in some time zone, or a
-duration. Pure.
+duration; and the clock of an agent, since such a time is meant in its local zone.
 
 Only for what an agent itself reports as its error; never for tool output, never for what a model wrote.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+Now = Callable[[], datetime]
+"""The time, aware, in the local zone of the agent."""
+
+_SYSTEM_ZONE = Path("/etc/localtime")
+
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_OFFSETS = {
-    "UTC": 0,
-    "GMT": 0,
-    "BST": 1,
-    "CET": 1,
-    "CEST": 2,
-    "EST": -5,
-    "EDT": -4,
-    "CST": -6,
-    "CDT": -5,
-    "MST": -7,
-    "MDT": -6,
-    "PST": -8,
-    "PDT": -7,
-    "JST": 9,
-}
+_EAST = "UTC=0 GMT=0 BST=1 CET=1 CEST=2 JST=9 EST=-5 EDT=-4 CST=-6 CDT=-5 MST=-7 MDT=-6 PST=-8 PDT=-7"
+_OFFSETS = {name: int(hours) for name, _, hours in (each.partition("=") for each in _EAST.split())}
 """Hours east of UTC of the abbreviations that mean one thing to most."""
 
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -40,7 +32,6 @@ _DURATION = re.compile(
 _WEEK = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _WEEKDAYS = ("mon(?:day)?", "tue(?:s(?:day)?)?", "wed(?:nesday)?", "thu(?:r(?:s(?:day)?)?)?", "fri(?:day)?")
 _WEEKEND = ("sat(?:urday)?", "sun(?:day)?")
-_OFFSET = re.compile(r"(?:UTC|GMT)?\s?(?P<hours>[+-]\d{1,2})(?::?(?P<minutes>\d\d))?", re.IGNORECASE)
 _STATED = re.compile(
     rf"""
     {_SAID}:?\s+(?:(?:at|on)\s+)?
@@ -49,8 +40,7 @@ _STATED = re.compile(
     (?P<clock>(?P<hour>\d{{1,2}})(?::(?P<minute>\d\d)(?::\d\d)?)?(?:\s?(?P<half>[ap])\.?m\b\.?)?)?
     (?:
         \s*\((?P<zone>[\w/+:-]+)\)
-        |\s*(?P<abbreviation>(?:UTC|GMT)[+-]\d{{1,2}}(?::?\d\d)?|\b(?:{"|".join(_OFFSETS)})\b)
-        |\s+(?P<place>(?-i:[A-Z][a-z]+/[A-Z]\w+))
+        |\s*(?P<abbreviation>\b(?:{"|".join(_OFFSETS)})\b)
     )?
     """,
     re.IGNORECASE | re.VERBOSE,
@@ -65,6 +55,23 @@ _EPOCH = re.compile(rf"(?:limit[^|]{{0,80}}\||{_SAID}:?(?: at)? )(\d{{9,13}})\b"
 _JUST_PASSED = timedelta(minutes=5)
 _HALF_A_YEAR = timedelta(days=183)
 _NOON = 12
+
+
+def local_clock(environment: Mapping[str, str]) -> Now:
+    """A clock in the zone that `TZ` names there, else in the system's."""
+    zone = _local_zone(environment.get("TZ", ""))
+    return lambda: datetime.now(zone).astimezone(zone)
+
+
+def _local_zone(name: str) -> tzinfo | None:
+    """None is the zone of this process."""
+    try:
+        if name:
+            return ZoneInfo(name.removeprefix(":"))
+        with _SYSTEM_ZONE.open("rb") as file:
+            return ZoneInfo.from_file(file)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
 
 
 def iso_time(epoch: object) -> str | None:
@@ -126,8 +133,9 @@ def _understood(
 
 def _dated(said: re.Match[str], now: datetime) -> datetime:
     """A time that is written as computers do. Raises ValueError for one that there is not."""
-    zone = UTC if (said["zone"] or "").upper() == "Z" else _zone(said["zone"]) or now.tzinfo
-    return datetime.fromisoformat(f"{said['date']}T{said['time']}").replace(tzinfo=zone)
+    zone = (said["zone"] or "").upper().replace("UTC", "Z")
+    moment = datetime.fromisoformat(f"{said['date']}T{said['time']}{zone}")
+    return moment if moment.tzinfo else moment.replace(tzinfo=now.tzinfo)
 
 
 def _moment(said: re.Match[str], now: datetime) -> datetime:
@@ -137,7 +145,7 @@ def _moment(said: re.Match[str], now: datetime) -> datetime:
         raise ValueError(said[0])
     if not said["clock"] and not said["month"] and word in ("", "today"):
         raise ValueError(said[0])
-    zone = _zone(said["zone"] or said["abbreviation"] or said["place"]) or now.tzinfo
+    zone = _zone(said["zone"] or said["abbreviation"]) or now.tzinfo
     here = now.astimezone(zone)
     time = here.replace(hour=_hour(said), minute=int(said["minute"] or 0), second=0, microsecond=0)
     if said["month"]:
@@ -172,10 +180,6 @@ def _zone(name: str | None) -> tzinfo | None:
         return None
     if name.upper() in _OFFSETS:
         return timezone(timedelta(hours=_OFFSETS[name.upper()]))
-    offset = _OFFSET.fullmatch(name)
-    if offset:
-        hours = int(offset["hours"])
-        return timezone(timedelta(hours=hours, minutes=int(offset["minutes"] or 0) * (-1 if hours < 0 else 1)))
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:

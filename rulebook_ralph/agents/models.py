@@ -1,19 +1,31 @@
-"""Which model judges, reviews or plans: the Anthropic API, or an agent the user has already."""
+"""Which model judges, reviews or plans: the Anthropic API, or an agent the user has already, asked without tools."""
 
+import json
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
 
-from rulebook_ralph.agents.agent import Agent, AgentSettings
-from rulebook_ralph.agents.agent_model import AgentModel, judging
-from rulebook_ralph.agents.anthropic_model import KEYS, NO_KEY, NO_PACKAGE, AnthropicModel, full_name
-from rulebook_ralph.agents.prices import ModelSpend, free_of_charge
-from rulebook_ralph.core.question import ANTHROPIC, Ask, Asked
-from rulebook_ralph.errors import RalphError
+from msgspec.structs import replace
 
-_NEVER_JUDGES = frozenset({"scripted"})
+from rulebook_ralph.agents.agent import Agent, AgentLimits, Invocation
+from rulebook_ralph.agents.anthropic_model import ALIASES, KEYS, NO_KEY, NO_PACKAGE, AnthropicModel, full_name
+from rulebook_ralph.agents.prices import ModelSpend
+from rulebook_ralph.agents.question import ANTHROPIC, Ask, ModelChoice, ModelError, ModelRefusedError, Question
+from rulebook_ralph.agents.registry import model_options, type_of
+from rulebook_ralph.config.settings import Executor
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.tasks.results import AgentFault, AgentResult, ErrorKind
+from rulebook_ralph.tasks.text import clipped
+
+_CLAUDE_WITHOUT_TOOLS = ("--tools", "", "--strict-mcp-config")
+_OWN_PROGRAM = frozenset({"command", "scripted"})
+_COULD_NOT_BE_ASKED: frozenset[ErrorKind] = frozenset(
+    {"not-installed", "authentication", "billing", "usage-limit", "rate-limit", "overloaded", "network"}
+)
+"""Failures that come whatever the question is; all others may be the data's doing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,62 +38,154 @@ class FoundModel:
 
 
 def model_from(
-    asked: Asked,
+    choice: ModelChoice,
     *,
-    settings_of: Callable[[str], AgentSettings],
+    settings_of: Callable[[str], Executor],
     default_executor: str,
-    make_agent: Callable[[AgentSettings, Mapping[str, str]], Agent],
+    make_agent: Callable[[Executor, Mapping[str, str]], Agent],
     environment: Mapping[str, str],
-    scratch: Path | None,
     cancelled: Event,
-    spend: ModelSpend = free_of_charge,
+    spend: ModelSpend,
     named_by: str,
 ) -> FoundModel:
-    """The model that `asked` names. `settings_of` gives an executor by its id, and `make_agent` (registry.create) makes
-    one for an environment. Without an executor it is the API where a key and the package are there, else the default
-    agent. Agents judge in an empty folder made in `scratch` (None: the system's place for temporary
-    files), which must lie outside the project. `spend` is told what each question took; `named_by` is the key under
-    which `asked` stands in the configuration. Nothing is started, asked or imported before the first question.
+    """The model that `choice` names. Without an executor it is the API where a key and the package are there, else the
+    default agent. `spend` is told what each question took; `named_by` is the key under which `choice` stands in the
+    configuration. Nothing is started, asked or imported before the first question.
     """
     problem = _problem_with_the_api(environment, named_by)
-    executor = asked.executor or (default_executor if problem else ANTHROPIC)
+    executor = choice.executor or (default_executor if problem else ANTHROPIC)
     if executor == ANTHROPIC:
         if problem:
             return FoundModel(None, problem)
         api = AnthropicModel(
             environment,
-            model=asked.model,
-            timeout=asked.timeout,
+            model=choice.model,
+            timeout=choice.timeout,
             cancelled=cancelled,
             spend=spend,
             named_by=f"{named_by}.model",
         )
-        return FoundModel(api, name=full_name(asked.model))
+        return FoundModel(api, name=full_name(choice.model))
     settings = settings_of(executor)
-    if settings.type in _NEVER_JUDGES and not asked.executor:
-        return FoundModel(None, f"agent {executor} cannot judge; set {KEYS[0]}, or {named_by}.executor")
+    if type_of(settings) in _OWN_PROGRAM and not choice.executor:  # what it does with a question nobody knows
+        return FoundModel(None, f"agent {executor} may not be one to judge; set {KEYS[0]}, or {named_by}.executor")
     surroundings = {**environment, **settings.env}
 
     def make(model: str) -> Agent:
-        return make_agent(judging(settings, model), surroundings)
+        return make_agent(without_tools(settings, model), surroundings)
 
     try:
-        make(asked.model)
+        make(choice.model)
     except RalphError as error:
         return FoundModel(None, str(error))
     agent = AgentModel(
         make,
-        model=asked.model,
+        model=choice.model,
         environment=surroundings,
-        timeout=asked.timeout,
-        scratch=scratch,
+        timeout=choice.timeout,
         cancelled=cancelled,
         spend=lambda names, usage, cost: spend((*names, settings.model, settings.id), usage, cost),
     )
     return FoundModel(agent, name=settings.id)
 
 
+def without_tools(settings: Executor, model: str) -> Executor:
+    """The same agent, allowed nothing without being asked, for it reads what may be a trap.
+
+    Of the configured `args` only the choice of a model is kept, since every other option may grant something, and
+    nothing is left of `endpoint`: a server has permissions of its own. `claude` also gets no tools. What an agent of
+    the type `command` may do stands in its command and args, and is left to it, as is the script of a scripted one.
+    What `command` and `env` of another type grant is not looked at. The short names of models are for claude alone.
+    """
+    kind = type_of(settings)
+    args = settings.args if kind in _OWN_PROGRAM else tuple(model_options(settings))
+    if kind == "claude":
+        args = (*args, *_CLAUDE_WITHOUT_TOOLS)
+    meant = model if kind == "claude" or model.lower() not in ALIASES else ""
+    return replace(settings, permissions="ask", args=args, model=meant or settings.model, endpoint="")
+
+
+class AgentModel:
+    """Asks an agent in an empty folder. `make_agent` makes one for a model's name; `timeout` is in seconds."""
+
+    def __init__(
+        self,
+        make_agent: Callable[[str], Agent],
+        *,
+        model: str,
+        environment: Mapping[str, str],
+        timeout: float,
+        cancelled: Event,
+        spend: ModelSpend,
+    ) -> None:
+        self._spend = spend
+        self._make_agent = make_agent
+        self._model = model
+        self._environment = dict(environment)
+        self._timeout = timeout
+        self._cancelled = cancelled
+
+    def __call__(self, question: Question) -> str:
+        """The agent's final message. Raises ModelError, and ModelRefusedError where it ran and did not answer."""
+        try:
+            agent = self._make_agent(question.model or self._model)
+            with tempfile.TemporaryDirectory(prefix="ralph-judge-", ignore_cleanup_errors=True) as folder:
+                result = self._run(agent, prompt_for(question), Path(folder).resolve())
+            self._spend(tuple(filter(None, (question.model, self._model))), result.usage, result.cost_usd)
+        except (RalphError, OSError) as error:
+            why = clipped(str(error))
+            raise ModelError(why, AgentFault(kind="not-installed", message=why)) from error
+        if self._cancelled.is_set():
+            raise ModelError("the run was told to end")
+        if result.status != "finished":
+            why = f"agent {agent.name}: {_why(result, self._timeout)}"
+            raise _failure(result)(why, result.fault or AgentFault(kind="cut-off", message=why))
+        if not result.final_text.strip():
+            why = f"agent {agent.name} gave no answer"
+            raise ModelRefusedError(why, AgentFault(kind="cut-off", message=why))
+        return result.final_text
+
+    def _run(self, agent: Agent, prompt: str, folder: Path) -> AgentResult:
+        workspace = folder / "empty"
+        workspace.mkdir()
+        return agent.run(
+            Invocation(
+                prompt=prompt,
+                workspace=workspace,
+                output_file=folder / "output",
+                limits=AgentLimits(wall_time=self._timeout),
+                environment=self._environment,
+                cancelled=self._cancelled,
+                report=lambda _: None,
+            )
+        )
+
+
+def prompt_for(question: Question) -> str:
+    """A question as one text. What counts comes first and is called to mind after the data."""
+    schema = json.dumps(question.schema, ensure_ascii=False, separators=(",", ":"))
+    return (
+        f"{question.instructions}\n\nThe answer is JSON by this schema:\n{schema}\n\n"
+        "Use no tools: all there is to know stands here.\n\n"
+        f"{question.data}\n\n"
+        "That was the data. Answer now as the instructions before it say: one JSON object and nothing else.\n"
+    )
+
+
 def _problem_with_the_api(environment: Mapping[str, str], named_by: str) -> str:
     if not any(environment.get(name) for name in KEYS):
         return NO_KEY
     return "" if find_spec(ANTHROPIC) else f"{NO_PACKAGE}, or set {named_by}.executor"
+
+
+def _failure(result: AgentResult) -> type[ModelError]:
+    was_asked = result.killed_by or result.fault is None or result.fault.kind not in _COULD_NOT_BE_ASKED
+    return ModelRefusedError if was_asked else ModelError
+
+
+def _why(result: AgentResult, timeout: float) -> str:
+    if result.killed_by == "wall-time":
+        return f"no answer within {timeout:g} s"
+    if result.fault:
+        return clipped(result.fault.message)
+    return "its answer was cut off" if result.status == "truncated" else "it failed"

@@ -1,14 +1,81 @@
-"""What a run cost by the configured prices, for agents that tell their tokens and no cost. Pure."""
+"""What a run cost by its tokens, for agents that tell no cost: by the configured prices, else by the usual ones."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from threading import Lock
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from rulebook_ralph.core.evidence import AgentResult, Usage
-from rulebook_ralph.core.settings import Price
-from rulebook_ralph.core.spending import Spend
+from rulebook_ralph.agents.events import added
+from rulebook_ralph.agents.registry import capabilities_of, chosen_model
+from rulebook_ralph.config.settings import Executor, Price
+from rulebook_ralph.tasks.results import AgentResult, Usage
 
 _MILLION = 1_000_000
+
+_TABLE = """
+4     20    0.2    5      claude-opus-5-5
+5     25    0.5    6.25   claude-opus-5 claude-opus-4-8 claude-opus-4-7 claude-opus-4-6 claude-opus-4-5
+15    75    1.5    18.75  claude-opus-4-1
+2     10    0.1    2.5    claude-sonnet-5-5 gpt-6.1-sol
+2     10    0.2    2.5    claude-sonnet-5 gpt-6-sol
+3     15    0.3    3.75   claude-sonnet-4-6 claude-sonnet-4-5 claude-sonnet-4
+0.5   2.5   0.05   0.625  claude-haiku-5-5
+1     5     0.1    1.25   claude-haiku-4-5
+0.1   0.5   0.01   0.125  gpt-6-luna
+4     20    0.4    5      gpt-5.6-sol
+2     12    0.2    2.5    gpt-5.6-terra
+0.2   1.2   0.02   0.25   gpt-5.6-luna
+5     30    0.5    5      gpt-5.5
+2.5   15    0.25   2.5    gpt-5.4 gemini-2.5-pro
+0.75  4.5   0.075  0.75   gpt-5.4-mini
+1.75  14    0.175  1.75   gpt-5.3-codex gpt-5.2-codex gpt-5.2
+1.25  10    0.125  1.25   gpt-5.1-codex-max gpt-5.1-codex gpt-5.1 gpt-5-codex gpt-5
+0.25  2     0.025  0.25   gpt-5.1-codex-mini gpt-5-mini
+0.05  0.4   0.005  0.05   gpt-5-nano
+1.5   7.5   0.15   1.5    gemini-3.8-flash gemini-3.7-flash gemini-3.6-flash
+1.5   9     0.15   1.5    gemini-3.5-flash
+0.3   2.5   0.03   0.3    gemini-3.5-flash-lite gemini-2.5-flash
+4     18    0.4    4      gemini-3.1-pro gemini-3-pro
+0.5   3     0.05   0.5    gemini-3-flash
+0.1   0.4   0.01   0.1    gemini-2.5-flash-lite
+"""
+"""The list prices of 2026-11-22: input, output, read from the cache, written to it, in dollars per million; then the
+models of that price. Where a price depends on the prompt's length or is a promotion, the higher one, since a limit that
+holds too early does less harm than one that holds too late.
+"""
+
+
+def _read(table: str) -> Mapping[str, Price]:
+    prices: dict[str, Price] = {}
+    for line in table.strip().splitlines():
+        given, output, cached, written, *names = line.split()
+        price = Price(input=float(given), output=float(output), cached_input=float(cached), cache_write=float(written))
+        prices |= dict.fromkeys(names, price)
+    return MappingProxyType(prices)
+
+
+DEFAULT_PRICES = _read(_TABLE)
+_VARIANT = re.compile(r"(?:-\d{8}|-20\d\d-\d\d-\d\d|-latest|-preview(?:-\d\d-\d\d(?:-\d{4})?|-\d\d-20\d\d)?|\[1m\])$")
+
+Spend = Callable[[Usage, float | None], None]
+"""Told what one question took: tokens, and dollars where they are known."""
+
+_NOBODY = 0
+_payer: ContextVar[int] = ContextVar("payer", default=_NOBODY)
+
+ModelSpend = Callable[[tuple[str, ...], Usage, float | None], None]
+"""Told what a question to a model took: the names that its price may stand under, tokens, dollars where known."""
+
+
+def price_of(prices: Mapping[str, Price], *names: str) -> Price | None:
+    """The price of a model or executor, by the first of the names that has one; a configured one goes before."""
+    configured = next((prices[name] for name in names if name in prices), None)
+    known = (DEFAULT_PRICES.get(_plain(name)) for name in names)
+    return configured or next((price for price in known if price), None)
 
 
 def cost_of(usage: Usage, price: Price) -> float:
@@ -24,34 +91,91 @@ def cost_of(usage: Usage, price: Price) -> float:
     return dollars / _MILLION
 
 
-ModelSpend = Callable[[tuple[str, ...], Usage, float | None], None]
-"""Told what a question to a model took: the names that its price may stand under, tokens, dollars where known."""
-
-
-def free_of_charge(_names: tuple[str, ...], _usage: Usage, _cost_usd: float | None) -> None:
-    """Where nothing is summed up."""
-
-
 def priced_spend(spend: Spend, prices: Mapping[str, Price]) -> ModelSpend:
-    """Passes on what a question took, with its cost by the configured prices where none is known."""
+    """Passes on what a question took, with its cost by the known prices where none is told."""
 
     def spent(names: tuple[str, ...], usage: Usage, cost_usd: float | None) -> None:
-        price = next((prices[name] for name in names if name in prices), None)
-        spend(
-            usage,
-            cost_of(usage, price) if cost_usd is None and price and usage.total > usage.output_tokens else cost_usd,
-        )
+        spend(usage, _cost(usage, price_of(prices, *filter(None, names))) if cost_usd is None else cost_usd)
 
     return spent
 
 
-def with_cost(result: AgentResult, prices: Mapping[str, Price], *, executor: str, model: str) -> AgentResult:
-    """The result with its cost, where the agent told tokens and no cost, and there is a price.
-
-    The price is that of the executor's `model`, else that under the executor's id.
+def with_cost(result: AgentResult, prices: Mapping[str, Price], settings: Executor) -> AgentResult:
+    """The result with its cost, where the agent told tokens and no cost, and there is a price of its model, or one
+    under the executor's id.
     """
-    was_read = result.usage.total - result.usage.output_tokens
-    if result.cost_usd is not None or not was_read:  # who tells only what it wrote (copilot) would seem too cheap
+    if result.cost_usd is not None:
         return result
-    price = (prices.get(model) if model else None) or prices.get(executor)
-    return result if price is None else replace(result, cost_usd=cost_of(result.usage, price))
+    cost = _cost(result.usage, price_of(prices, *_names(settings)))
+    return result if cost is None else replace(result, cost_usd=cost)
+
+
+def cost_problem(prices: Mapping[str, Price], settings: Executor) -> str:
+    """Why a limit of cost cannot hold for an agent, with what to do; empty where it can, or where a plug-in does not
+    say what it tells.
+    """
+    known = capabilities_of(settings)
+    if known is None or known.cost:
+        return ""
+    told = f"agent {settings.id} does not tell what it costs, so the limit of cost cannot hold"
+    if not known.tokens:
+        return f"{told}; limit its time instead (limits.maxRunWallTime), or use another agent"
+    if price_of(prices, *_names(settings)):
+        return ""
+    model = chosen_model(settings)
+    if model:
+        return f"{told}, and the price of {model} is not known; set prices.{model}: {{input: …, output: …}}"
+    return f"{told}; name its model (tools.executors[].model), or set prices.{settings.id}: {{input: …, output: …}}"
+
+
+def _names(settings: Executor) -> tuple[str, ...]:
+    return tuple(filter(None, (chosen_model(settings), settings.id)))
+
+
+def _cost(usage: Usage, price: Price | None) -> float | None:
+    """None without a price, and of one that tells only what it wrote (copilot), which would seem too cheap."""
+    return cost_of(usage, price) if price and usage.total > usage.output_tokens else None
+
+
+def _plain(name: str) -> str:
+    """A model's name without its provider, date and other marks of the same price."""
+    plain = name.lower().rpartition("/")[2]
+    while (shorter := _VARIANT.sub("", plain)) != plain:
+        plain = shorter
+    return plain
+
+
+class Ledger:
+    """Sums what is spent, from any thread, for each iteration. The cost is None as long as none was told."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._spent: dict[int, tuple[Usage, float | None]] = {}
+
+    @contextmanager
+    def paying(self, iteration: int) -> Iterator[None]:
+        """What is spent meanwhile in this thread is that iteration's."""
+        token = _payer.set(iteration)
+        try:
+            yield
+        finally:
+            _payer.reset(token)
+
+    def spend(self, usage: Usage, cost_usd: float | None) -> None:
+        with self._lock:
+            self._spent[_payer.get()] = _sum(self._spent.get(_payer.get()), (usage, cost_usd))
+
+    def take(self, iteration: int = _NOBODY) -> tuple[Usage, float | None]:
+        """All that was spent for that iteration, and for none, since it was last taken."""
+        with self._lock:
+            return _sum(*(self._spent.pop(payer, None) for payer in {iteration, _NOBODY}))
+
+
+def nobody_pays(_usage: Usage, _cost_usd: float | None) -> None:
+    """Where nothing is summed up."""
+
+
+def _sum(*spent: tuple[Usage, float | None] | None) -> tuple[Usage, float | None]:
+    known = [each for each in spent if each is not None]
+    costs = [cost for _, cost in known if cost is not None]
+    return added(*(usage for usage, _ in known)), sum(costs) if costs else None

@@ -1,56 +1,117 @@
-"""Which adapter an agent's type names: a built-in one, or an entry point of the group `rulebook_ralph.agents`."""
+"""Which adapter an agent's type names: a built-in one, or an entry point of the group `rulebook_ralph.agents`; and what
+each can do, which stands here so that asking costs nothing.
+"""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
 from difflib import get_close_matches
 from importlib import import_module
+from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from rulebook_ralph.agents import capabilities
-from rulebook_ralph.agents.agent import Agent, AgentSettings
-from rulebook_ralph.agents.capabilities import Capabilities
-from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.agents.agent import Agent, Report
+from rulebook_ralph.agents.events import Reader
+from rulebook_ralph.agents.limit_times import Now
+from rulebook_ralph.config.settings import Executor
+from rulebook_ralph.errors import RalphError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "rulebook_ralph.agents"
 
-BUILT_IN: Mapping[str, str] = MappingProxyType(
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What Ralph can do with an agent. A plug-in's class may carry one as `capabilities`.
+
+    `adapter`: module and class of a built-in one. `prompt` is how the prompt goes in. `tokens`, `cost` (in dollars) and
+    `session` are told by the agent. `permissions` are the modes it can be held to; empty where that is left to its
+    command. `limits`: how a usage or rate limit is recognised (`fields`, by its error's `words`, or not at all where
+    empty). `endpoint`: whether it can attach to a server. `needs` is the setting without which it cannot be used.
+    """
+
+    adapter: str = ""
+    _: KW_ONLY
+    prompt: str = "stdin"
+    tokens: bool = True
+    cost: bool = False
+    session: bool = True
+    permissions: tuple[str, ...] = ("full", "edit", "ask")
+    limits: str = "words"
+    endpoint: bool = False
+    needs: str = ""
+
+
+BUILT_IN: Mapping[str, Capabilities] = MappingProxyType(
     {
-        "claude": "rulebook_ralph.agents.claude:Claude",
-        "codex": "rulebook_ralph.agents.codex:Codex",
-        "gemini": "rulebook_ralph.agents.gemini:Gemini",
-        "opencode": "rulebook_ralph.agents.opencode:OpenCode",
-        "qwen": "rulebook_ralph.agents.qwen:Qwen",
-        "amp": "rulebook_ralph.agents.amp:Amp",
-        "copilot": "rulebook_ralph.agents.copilot:Copilot",
-        "cursor": "rulebook_ralph.agents.cursor:Cursor",
-        "aider": "rulebook_ralph.agents.aider:Aider",
-        "command": "rulebook_ralph.agents.command:CommandAgent",
-        "scripted": "rulebook_ralph.agents.scripted:Scripted",
+        "claude": Capabilities("claude:Claude", cost=True, limits="fields"),
+        "codex": Capabilities("codex:Codex"),
+        "gemini": Capabilities("gemini:Gemini", limits="fields"),
+        "opencode": Capabilities("opencode:OpenCode", cost=True, limits="fields", endpoint=True),
+        "qwen": Capabilities("gemini:Qwen"),
+        "amp": Capabilities("amp:Amp", permissions=("full",)),
+        "copilot": Capabilities("copilot:Copilot", prompt="argument", tokens=False, limits="fields"),
+        "cursor": Capabilities("cursor:Cursor", prompt="argument"),
+        "aider": Capabilities("aider:Aider", prompt="file", cost=True, session=False),
+        "command": Capabilities(
+            "command:CommandAgent",
+            prompt="stdin, file or argument",
+            tokens=False,
+            session=False,
+            permissions=(),
+            limits="",
+            needs="tools.executors[].command",
+        ),
+        "scripted": Capabilities(
+            "command:Scripted", cost=True, session=False, permissions=(), limits="", needs="tools.executors[].args"
+        ),
     }
 )
+_OTHER_NAMES = {"claude-code": "claude"}
+_SHORT_MODEL = frozenset({"codex", "gemini", "qwen", "opencode"})
 
-Factory = Callable[[AgentSettings, Mapping[str, str]], Agent]
+Factory = Callable[[Executor, Mapping[str, str]], Agent]
 
 
-def create(settings: AgentSettings, environment: Mapping[str, str]) -> Agent:
+def type_of(settings: Executor) -> str:
+    """The type under the one name that it has here."""
+    return _OTHER_NAMES.get(settings.type, settings.type)
+
+
+def model_options(settings: Executor) -> Iterator[str]:
+    """The options in an agent's `args` that choose a model, with their values. What looks like an option is no value,
+    and for some agents `-m` is a message or a mode.
+    """
+    names = ("--model", "-m") if type_of(settings) in _SHORT_MODEL else ("--model",)
+    for arg, following in pairwise((*settings.args, "")):
+        if arg in names and following and not following.startswith("-"):
+            yield from (arg, following)
+        elif arg.startswith("--model="):
+            yield arg
+
+
+def chosen_model(settings: Executor) -> str:
+    """The model that an agent is told to use; empty where that is left to it."""
+    return next((option.removeprefix("--model=") for option in reversed([*model_options(settings)])), settings.model)
+
+
+def create(settings: Executor, environment: Mapping[str, str]) -> Agent:
     """The agent as configured. `environment` is the one it will run in; its PATH decides where programs are found.
 
-    Raises RalphError (INVALID) for a type that is unknown, or settings that the adapter cannot use.
+    Raises RalphError for a type that is unknown, or settings that the adapter cannot use.
     """
     factory = _factory(settings)
-    known = _capabilities(settings.type, factory)
-    problem = capabilities.objection(settings.type, known, permissions=settings.permissions, endpoint=settings.endpoint)
+    problem = _objection(settings, _capabilities(settings, factory))
     if problem:
-        raise RalphError(f"agent {settings.id}: {problem}", exit_code=ExitCode.INVALID)
+        raise RalphError(f"agent {settings.id}: {problem}")
     return factory(settings, environment)
 
 
-def capabilities_of(settings: AgentSettings) -> Capabilities | None:
+def capabilities_of(settings: Executor) -> Capabilities | None:
     """What agents of that type can do; None for a plug-in that does not say. Raises RalphError as `create` does."""
-    return capabilities.BUILT_IN.get(settings.type) or _capabilities(settings.type, _factory(settings))
+    return BUILT_IN.get(type_of(settings)) or _capabilities(settings, _factory(settings))
 
 
 def known_types() -> tuple[str, ...]:
@@ -58,19 +119,38 @@ def known_types() -> tuple[str, ...]:
     return (*BUILT_IN, *sorted(_entry_points().keys() - BUILT_IN.keys()))
 
 
-def _capabilities(kind: str, factory: Factory) -> Capabilities | None:
-    if kind in capabilities.BUILT_IN:
-        return capabilities.BUILT_IN[kind]
-    told = getattr(factory, "capabilities", None)
-    return told if isinstance(told, Capabilities) else None
+def reader_of(settings: Executor, report: Report, now: Now) -> Reader | None:
+    """A reader of the streams of that type of agent; None for a type that is not built in."""
+    adapter = _built_in(type_of(settings))
+    return cast("Reader", adapter.reader(report, now)) if adapter else None  # type: ignore[attr-defined]
 
 
-def _factory(settings: AgentSettings) -> Factory:
-    dotted = BUILT_IN.get(settings.type)
-    if dotted:
-        module, _, name = dotted.partition(":")
-        return cast("Factory", getattr(import_module(module), name))
-    return _plugged_in(settings)
+def _objection(settings: Executor, capabilities: Capabilities | None) -> str:
+    """Why an agent of that kind cannot be run as asked for, with what to do; empty where nothing speaks against it."""
+    modes = capabilities.permissions if capabilities else ()
+    if modes and settings.permissions not in modes:
+        return (
+            f"{settings.type} cannot be held to permissions: {settings.permissions} (it knows {', '.join(modes)}); "
+            "set tools.executors[].permissions, or use another agent"
+        )
+    if settings.endpoint and capabilities and not capabilities.endpoint:
+        able = ", ".join(name for name, known in BUILT_IN.items() if known.endpoint)
+        return f"{settings.type} cannot attach to a server; remove tools.executors[].endpoint (only {able} takes one)"
+    return ""
+
+
+def _capabilities(settings: Executor, factory: Factory) -> Capabilities | None:
+    stated = BUILT_IN.get(type_of(settings)) or getattr(factory, "capabilities", None)
+    return stated if isinstance(stated, Capabilities) else None
+
+
+def _built_in(kind: str) -> Factory | None:
+    module, _, name = (BUILT_IN[kind].adapter if kind in BUILT_IN else "").partition(":")
+    return cast("Factory", getattr(import_module(f"rulebook_ralph.agents.{module}"), name)) if module else None
+
+
+def _factory(settings: Executor) -> Factory:
+    return _built_in(type_of(settings)) or _plugged_in(settings)
 
 
 def _entry_points() -> "dict[str, EntryPoint]":
@@ -79,19 +159,19 @@ def _entry_points() -> "dict[str, EntryPoint]":
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
-def _plugged_in(settings: AgentSettings) -> Factory:
+def _plugged_in(settings: Executor) -> Factory:
     found = _entry_points()
     point = found.get(settings.type)
     if point is None:
-        raise RalphError(_unknown(settings, (*BUILT_IN, *sorted(found))), exit_code=ExitCode.INVALID)
+        raise RalphError(_unknown(settings, (*BUILT_IN, *sorted(found))))
     try:
         return cast("Factory", point.load())
     except Exception as error:  # what a plug-in raises is not ours to foresee
         problem = f"agent {settings.id}: its plug-in {point.value} cannot be loaded: {error}; reinstall or remove it"
-        raise RalphError(problem, exit_code=ExitCode.INVALID) from error
+        raise RalphError(problem) from error
 
 
-def _unknown(settings: AgentSettings, known: tuple[str, ...]) -> str:
+def _unknown(settings: Executor, known: tuple[str, ...]) -> str:
     near = get_close_matches(settings.type, known, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]}?" if near else "; set tools.executors[].type"
     return f"agent {settings.id}: unknown type {settings.type!r}, known are {', '.join(known)}{hint}"

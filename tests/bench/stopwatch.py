@@ -2,46 +2,66 @@
 
 import os
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from rulebook_ralph import supervisor
-from rulebook_ralph.workspace import commits, git
+from rulebook_ralph.agents import cli as agents
+from rulebook_ralph.git import landing, repository
+from rulebook_ralph.process import supervisor
+
+Span = tuple[float, float]
 
 
 @dataclass
 class Stopwatch:
-    """Seconds and calls by kind, and the moments at which agents started."""
+    """From when to when what was done, by kind. Some of it happens beside other things, so spans may overlap.
 
-    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    calls: Counter[str] = field(default_factory=Counter)
-    starts: list[tuple[float, float]] = field(default_factory=list)
+    `cpu` is what this process had used whenever an agent started: unlike a time it tells the same on a busy machine.
+    """
+
+    spans: dict[str, list[Span]] = field(default_factory=dict)
+    cpu: list[float] = field(default_factory=list)
 
     def watched(self, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        spans = self.spans.setdefault(kind, [])
+
         def timed(*arguments: Any, **named: Any) -> Any:
             started = time.perf_counter()
-            if kind == "agent and gates":
-                self.starts.append((started, sum(self.seconds.values())))
+            if kind == "agent":
+                self.cpu.append(time.process_time())
             try:
                 return function(*arguments, **named)
             finally:
-                self.seconds[kind] += time.perf_counter() - started
-                self.calls[kind] += 1
+                spans.append((started, time.perf_counter()))
 
         return timed
+
+    def within(self, begin: float, end: float, *kinds: str) -> float:
+        """Seconds between the two moments in which at least one of those kinds was going on."""
+        found = [span for kind in kinds or self.spans for span in self.spans[kind]]
+        return covered([(max(a, begin), min(b, end)) for a, b in found if a < end and b > begin])
+
+
+def covered(spans: Sequence[Span]) -> float:
+    """Seconds that at least one span covers."""
+    total, reached = 0.0, float("-inf")
+    for begin, end in sorted(spans):
+        total += max(0.0, end - max(begin, reached))
+        reached = max(reached, end)
+    return total
 
 
 @contextmanager
 def watching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stopwatch]:
-    """Time what is not Ralph's own. A snapshot is written beside the gates, so git's time may be counted twice."""
+    """Time what is not Ralph's own."""
     watch = Stopwatch()
-    monkeypatch.setattr(git.Git, "raw", watch.watched("git", git.Git.raw))
-    monkeypatch.setattr(commits, "_import", watch.watched("git (beside the gates)", commits._import))
-    monkeypatch.setattr(supervisor, "run", watch.watched("agent and gates", supervisor.run))
+    monkeypatch.setattr(repository.Repository, "run", watch.watched("git", repository.Repository.run))
+    monkeypatch.setattr(landing._Commit, "say", watch.watched("git", landing._Commit.say))
+    monkeypatch.setattr(agents, "run", watch.watched("agent", supervisor.run))
+    monkeypatch.setattr(supervisor, "run", watch.watched("gates", supervisor.run))
     monkeypatch.setattr(os, "fsync", watch.watched("fsync", os.fsync))
     yield watch

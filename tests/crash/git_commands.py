@@ -13,7 +13,7 @@ READING = (
 )  # fmt: skip
 PURE = ("check-ref-format", "version", "var")
 """Those that have no need of a disk."""
-_INDEX_WRITING = ("add", "checkout-index", "read-tree", "rm", "update-index", "write-tree", "switch", "status")
+_INDEX_WRITING = ("add", "checkout-index", "read-tree", "rm", "update-index", "write-tree", "switch")
 
 
 def name(arguments: list[str]) -> str:
@@ -52,7 +52,7 @@ def leave_locks(arguments: list[str], options: Mapping[str, Any]) -> None:
         locks.append(Path(f"{index}.lock"))
     elif command in ("update-ref", "fast-import", "symbolic-ref", "switch"):
         locks += [git / "HEAD.lock", git / "refs/heads/ralph/toy.lock", git / "refs/ralph/toy/state.lock"]
-        locks += [git / "refs/ralph/toy/tasks/two/2.lock"]
+        locks += [git / "refs/ralph/toy/tasks/one/2.lock"]
     for lock in locks:
         if lock.parent.is_dir() and not lock.exists():
             os.close(os.open(lock, os.O_WRONLY | os.O_CREAT, 0o644))

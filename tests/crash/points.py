@@ -35,7 +35,10 @@ _WRITING = os.O_WRONLY | os.O_RDWR
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What is to happen at the `nth` point of a kind, of those on paths below one of `within`."""
+    """What is to happen at the `nth` point of a kind, of those on paths below one of `within`.
+
+    What is below the first of them, the repository, has a kind by its name; what is below another is "aside".
+    """
 
     within: tuple[str, ...]
     mode: Mode = "record"
@@ -45,8 +48,6 @@ class Plan(msgspec.Struct, frozen=True):
     scratch: str = ""
     listing: str = ""
     """A file that gets a line for each point."""
-    household: bool = False
-    """Whether all that Ralph has started is killed with it."""
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -57,7 +58,6 @@ class Order(msgspec.Struct, frozen=True):
     environment: dict[str, str]
     output: str
     errors: str
-    beside: str
     plan: Plan | None = None
 
 
@@ -81,11 +81,13 @@ class Points:
     def at(self, kind: str, path: object, *, half: Callable[[], object] = lambda: None) -> None:
         """A point; `half` carries out half of what follows. Raises OSError where the call is to fail."""
         with self._lock:
+            if isinstance(path, (str, bytes, os.PathLike)) and _whole(path).startswith(self.plan.within[1:]):
+                kind = f"aside {kind}"
             self._counted[kind] += 1
             if self._listing:
                 self._listing.write(f"{kind}\t{self._counted[kind]}\t{path!s}\n")
                 self._listing.flush()
-            if self._full and kind in NEEDING_ROOM:
+            if self._full and kind.removeprefix("aside ") in NEEDING_ROOM:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
             if (kind, self._counted[kind]) != (self.plan.kind, self.plan.nth):
                 return
@@ -98,8 +100,6 @@ class Points:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
                 case "kill":
                     half()
-                    if self.plan.household:
-                        end_household()
                     die()
                 case "lost" | "torn":
                     half()
@@ -108,7 +108,7 @@ class Points:
     def _cut_power(self) -> NoReturn:
         assert self.disk is not None
         self.cutting = threading.get_ident()  # what the cut itself does is no point
-        end_household()
+        end_all_started()
         if self.plan.mode == "lost":
             self.disk.lose()
         else:
@@ -129,7 +129,7 @@ class Points:
             self.at(kind, command)
         except OSError as error:
             told = f"fatal: {command}: {os.strerror(error.errno or 0)}"
-            return ["sh", "-c", f"cat > /dev/null; echo '{told}' >&2; exit 128"]
+            return ["sh", "-c", f"echo '{told}' >&2; exit 128"]
         return arguments
 
     def ended(self, arguments: list[str], before: Files) -> None:
@@ -146,7 +146,6 @@ _IN_VAIN = {"remove": False, "mkdir": True, "link": True}
 _now: Points | None = None
 _open = io.open
 _os_open, _os_write = os.open, os.write
-on_agent_start: list[Callable[[Mapping[str, str]], None]] = []
 
 
 def activate(plan: Plan) -> None:
@@ -158,7 +157,7 @@ def _active() -> Points | None:
     return None if _now is None or _now.cutting == threading.get_ident() else _now
 
 
-def end_household() -> None:
+def end_all_started() -> None:
     """Kill all that this process has started."""
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):
@@ -332,10 +331,6 @@ class Watched(_Popen):  # type: ignore[type-arg]  # it is a generic for the chec
             if points.disk:
                 self._before = points.disk.look()
         super().__init__(args, *rest, **named)
-        environment = named.get("env") or {}
-        if "RALPH_ITERATION" in environment and "RALPH_PROMISE" in environment:
-            for called in on_agent_start:
-                called(environment)
 
     def wait(self, timeout: float | None = None) -> int:
         code = super().wait(timeout)

@@ -1,4 +1,4 @@
-# ruff: noqa: PTH101, PTH103, PTH104, PTH106, PTH108, PTH113, PTH120, PTH123
+# ruff: noqa: PTH101, PTH103, PTH104, PTH106, PTH108, PTH113, PTH120, PTH110, PTH123
 """What a power cut does to a disk, as far as a file system owes it to nobody that it were otherwise.
 
 Of Ralph's own files: content that was not synced is gone (`lose`: as it was before; `tear`: half of what was written),
@@ -13,13 +13,13 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 
 from tests.crash import git_commands
 
 STATE_FOLDER = ".rulebook-ralph"
-_INDEXES = ("/index", "/state-index", "/index.ralph")
+_INDEXES = ("/index", "/landing-index")
 Files = dict[str, tuple[int, int, int, bytes]]
 """Path -> inode, size, time and content; of git's objects without the content."""
 
@@ -42,7 +42,8 @@ class Disk:
         self._scratch = scratch
         self._root = within[0]
         self._git = f"{self._root}/.git"
-        self._not_theirs = (f"{self._root}/{STATE_FOLDER}", f"{self._git}/ralph/held")
+        self._cache = within[1]
+        self._not_theirs = f"{self._root}/{STATE_FOLDER}"
         self._pending: list[Undone] = []
         self._unsynced: dict[str, bytes | None] = {}
         self._number = count()
@@ -89,6 +90,8 @@ class Disk:
     def synced(self, path: str) -> None:
         with self._lock:
             self._unsynced.pop(path, None)
+            for gone in [each for each in self._unsynced if each.startswith(f"{path}/") and not os.path.exists(each)]:
+                del self._unsynced[gone]
             self._pending = [item for item in self._pending if item.kind != "git" and item.place != path]
 
     def _unrename(self, source: str, path: str, kept: str | None) -> None:
@@ -113,6 +116,8 @@ class Disk:
         now = self.look()
         changed = {path for path in now.keys() | before.keys() if now.get(path) != before.get(path)}
         changed -= {path for path in changed & before.keys() & now.keys() if "/objects/" in path}  # only touched
+        if git_commands.name(arguments) == "update-ref":  # others work beside one that waits for orders
+            changed = {path for path in changed if path.startswith((f"{self._git}/refs", f"{self._git}/logs"))}
         synced = git_commands.syncs(arguments)
         entries = set()
         for path in changed:
@@ -136,7 +141,7 @@ class Disk:
 
     def _listing(self) -> Files:
         found: Files = {}
-        for folder, _, names in os.walk(self._root):
+        for folder, _, names in chain(os.walk(self._root), os.walk(self._cache)):
             if folder.startswith(self._not_theirs):
                 continue
             for name in names:

@@ -12,41 +12,42 @@ from typing import IO, Any, cast
 import msgspec
 import psutil
 
-from rulebook_ralph.core.model import STATE_FOLDER
+from rulebook_ralph.tasks.model import STATE_FOLDER
+from rulebook_ralph.tasks.results import MERGE
 from tests.crash.points import Order, Plan
-from tests.harness import PROMISE, Project, Ran, make_project, task
+from tests.harness import FILES, PROMISE, Project, Ran, make_project, task
 
 _REPOSITORY = Path(__file__).parents[2]
 AGENT = (
-    'echo "$RALPH_TASK $RALPH_STAGE $RALPH_ATTEMPT $RALPH_ITERATION" >> "$BESIDE/calls"\n'
+    'echo "$RALPH_TASK $RALPH_ATTEMPT $RALPH_ITERATION" >> "$BESIDE/calls"\n'
     "mkdir -p work\n"
-    'case "$RALPH_TASK $RALPH_STAGE $RALPH_ATTEMPT" in\n'
-    '"two coder 1") git checkout -q --detach; echo broken > app.txt; echo first > work/two.txt ;;\n'
-    '"two coder 2") echo sound > app.txt; echo second > work/two.txt ;;\n'
-    '"two tester 1") test -e work/two.txt; echo tested > work/tested.txt; git config toy.agent was-here; git add -A; git commit -qm own ;;\n'
-    '"three coder 1") echo three > app.txt; rm -f docs/guide.md; echo no > work/three.txt; git branch -f theirs; echo a branch is made; exit 0 ;;\n'
-    '*) echo "$RALPH_TASK" > "work/$RALPH_TASK.txt"; echo "with $RALPH_TASK" > docs/guide.md ;;\n'
-    "esac\n" + PROMISE
+    'echo "$RALPH_TASK" > "work/$RALPH_TASK.txt"\n'
+    'grep -qx "$RALPH_TASK" both.txt || echo "$RALPH_TASK" >> both.txt\n'
+    'case "$RALPH_ATTEMPT" in 1) echo broken > app.txt ;; *) echo sound > app.txt; rm -f docs/guide.md ;; esac\n'
+    'echo "$RALPH_TASK $RALPH_ITERATION" >> "$BESIDE/begun"\n' + PROMISE
 )
-"""One is made at once; two needs two attempts, then has a second stage; three ends blocked; late comes while two is made."""
+"""Each task needs two attempts, and both write to the same place, so that two workers come into conflict."""
+_OF_A_PERSON = {"notes.txt": "mine\n", "built.o": "ignored\n", "mine.txt": "edited\n", "staged.txt": "more\n"}
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What must be the same."""
+    """What must be the same. `landed` says of each task's commit whether its file is in it. The lines of `files` may
+    come in any order.
+    """
 
     code: int
     tasks: dict[str, tuple[str, dict[str, int]]]
-    totals: tuple[int, int]
-    subjects: tuple[str, ...]
-    trees: dict[str, dict[str, str]]
-    status: tuple[str, ...]
-    files: dict[str, bytes]
+    completed: int
+    subjects: list[str]
+    landed: dict[str, bool]
+    status: list[str]
+    files: dict[str, list[bytes]]
 
 
 @dataclass
 class Scenario:
-    """A project to crash in."""
+    """A project to crash in, with a person's edits in its tree."""
 
     project: Project
     zygote: "Zygote"
@@ -60,7 +61,6 @@ class Scenario:
             {**os.environ, **project.environment, "TMPDIR": str(project.beside / "tmp")},
             str(project.beside / "out"),
             str(project.beside / "err"),
-            str(project.beside),
             plan,
         )
         for name in (order.output, order.errors):  # it may be killed before it opens them
@@ -76,11 +76,11 @@ class Scenario:
         self.start(*arguments, plan=plan)
         return self.finish()
 
-    def kill(self, *, household: bool) -> None:
+    def kill(self, *, whole_tree: bool) -> None:
         """Ralph alone, or with all that it has started."""
         with suppress(psutil.NoSuchProcess):
             ralph = psutil.Process(self.zygote.pid)
-            others = ralph.children(recursive=True) if household else []
+            others = ralph.children(recursive=True) if whole_tree else []
             ralph.kill()
             for process in others:
                 with suppress(psutil.NoSuchProcess):
@@ -88,96 +88,110 @@ class Scenario:
 
     def plan(self, mode: Any, kind: str = "", nth: int = 0, **more: Any) -> Plan:
         beside = self.project.beside
-        within = (str(self.project.root), str(beside / "tmp"))
+        within = (str(self.project.root), str(self.cache), str(beside / "tmp"))
         return Plan(within, mode, kind, nth, scratch=str(beside / "scratch"), **more)
 
     @property
-    def calls(self) -> list[tuple[str, ...]]:
-        """Task, stage, attempt and iteration of each agent that worked."""
-        return [tuple(line.split()) for line in (self.project.beside / "calls").read_text().splitlines()]
+    def cache(self) -> Path:
+        return self.project.beside / "cache"
 
     def ending(self, code: int) -> Ending:
-        project = self.project
-        prd = project.prd
-        work = [path for path in project.root.rglob("*") if path.is_file() and not _is_own(path, project.root)]
+        project, prd = self.project, self.project.prd
+        own = (".git", STATE_FOLDER)
+        work = [path for path in project.root.rglob("*") if path.relative_to(project.root).parts[0] not in own]
         return Ending(
             code=code,
-            tasks={task.id: (task.status, task.attempts) for task in prd.tasks},
-            totals=(prd.totals.completed, prd.totals.failed),
-            subjects=tuple(subject for subject in project.subjects() if not subject.startswith("ralph:")),
-            trees={task: project.tree(commit) for task, commit in project.task_commits().items()},
-            status=tuple(project.status()),
-            files={path.relative_to(project.root).as_posix(): path.read_bytes() for path in work},
+            tasks={each.id: (each.status, each.attempts) for each in prd.tasks},
+            completed=prd.totals.completed,
+            subjects=sorted(subject for subject in project.subjects() if not subject.startswith("ralph:")),
+            landed={name: f"work/{name}.txt" in project.changed(at) for name, at in project.task_commits().items()},
+            status=project.status(),
+            files={
+                path.relative_to(project.root).as_posix(): sorted(path.read_bytes().splitlines())
+                for path in work
+                if path.is_file()
+            },
         )
 
     def check(self, *, folders: bool = True) -> None:
         """What holds of every end, without a look at another; `folders`: those of a moment are gone too."""
         project = self.project
-        records = project.records
+        assert {name: (project.root / name).read_text() for name in _OF_A_PERSON} == _OF_A_PERSON
+        assert project.git("diff", "HEAD", "--name-only").split() == ["mine.txt", "staged.txt"]
+        assert project.git("diff", "--cached", "--name-only") == "staged.txt"
+        assert project.git("show", ":staged.txt") == "staged"
+        assert self.others.items() <= project.refs().items()
+        self._check_records()
+        validated = project.ralph("validate")
+        assert validated.code == 0, validated.err + validated.out
+        assert (left := left_behind(project, folders=folders)) == [], left
+        project.git("fsck", "--no-dangling", "--no-progress")
+
+    def _check_records(self) -> None:
+        project, records = self.project, self.project.records
+        calls, begun = self._lines("calls"), {int(number): name for name, number in self._lines("begun")}
         assert {record.phase for record in records} == {"settled"}
         numbers = [record.iteration_number for record in records]
         assert numbers == list(range(1, len(numbers) + 1)), numbers
         text = project.folder.progress.read_text()
-        for number in numbers:
-            assert text.count(f"## End of iteration {number}\n") == 1, f"progress of iteration {number}:\n{text}"
-        interrupted = {str(record.iteration_number) for record in records if record.completion_status == "interrupted"}
-        calls = self.calls
-        assert max(Counter(call[3] for call in calls).values()) == 1, f"a number was used twice: {calls}"
-        counted = Counter(call[:3] for call in calls if call[3] not in interrupted)
+        assert [text.count(f"## End of iteration {number}\n") for number in numbers] == [1] * len(numbers), text
+        assert max(Counter(call[2] for call in calls).values()) == 1, f"a number was used twice: {calls}"
+        uncounted = {
+            str(record.iteration_number)
+            for record in records
+            if record.completion_status == "interrupted" or (record.verdict and record.verdict.hook == MERGE)
+        }
+        counted = Counter(call[:2] for call in calls if call[2] not in uncounted)
         assert max(counted.values()) == 1, f"done twice: {calls}"
-        for record in records:
-            if record.tree is not None and record.tree != project.git("rev-parse", f"{record.base_commit}^{{tree}}"):
-                assert record.snapshot == project.snapshots()[record.iteration_number]
         assert project.prd.totals.iterations == len(records), (project.prd.totals, len(records))
-        assert project.git("diff", "HEAD", "--", ":!.rulebook-ralph") == ""
-        assert project.git("diff", "--cached") == ""
-        assert "was-here" not in (project.root / ".git/config").read_text()
-        if "refs/heads/theirs" in project.refs():  # it may be a person's, unless its agent was heard of afterwards
-            assert not any(
-                "a branch is made" in project.ralph("show", number, "--output").out for number in interrupted
-            )
-        assert self.others.items() <= project.refs().items()
-        validated = project.ralph("validate")
-        assert validated.code == 0, validated.err + validated.out
-        assert left_behind(project, folders=folders) == []
-        project.git("fsck", "--no-dangling", "--no-progress")
+        snapshots = project.snapshots()
+        for record in records:
+            number = record.iteration_number
+            if record.tree is not None and record.tree != project.git("rev-parse", f"{record.base_commit}^{{tree}}"):
+                assert record.snapshot == snapshots[number]
+            if number in begun and record.snapshot:
+                assert f"work/{begun[number]}.txt" in project.tree(snapshots[number]), f"lost: iteration {number}"
+        saved = project.git("rev-parse", f"refs/ralph/{project.name}/state")
+        for path in ["prd.json", *(f"history/iteration-{number}.json" for number in numbers)]:
+            stands = (project.folder.path / path).read_text().rstrip("\n")
+            assert project.git("show", f"{saved}:{STATE_FOLDER}/{path}") == stands, f"stale: {path}"
+
+    def _lines(self, name: str) -> list[tuple[str, ...]]:
+        """What the agents noted."""
+        return [tuple(line.split()) for line in (self.project.beside / name).read_text().splitlines()]
 
 
 def left_behind(project: Project, *, folders: bool) -> list[str]:
     """Files and, with `folders`, folders that were for a moment."""
-    known = {"index", "lock", "state-index", "held", "restored.json"}
-    private = {path.name for path in (project.root / ".git/ralph").iterdir()}
-    left = [*_named(project.folder.path, ".tmp"), *_named(project.root / ".git", ".lock", ".ralph")]
-    return [*left, *(name for name in private - known if folders or not name.startswith("nothing-"))]
+    named = [
+        path for folder in (project.folder.path, project.root / ".git") for path in folder.rglob("*") if path.is_file()
+    ]
+    ends = (".tmp", ".lock", ".replaced")
+    private = [path for path in (project.root / ".git/ralph").iterdir() if folders or path.is_file()]
+    known = {"lock", "orders", "git", "landing-index"}
+    return [str(path) for path in named if path.name.endswith(ends)] + [
+        path.name for path in private if path.name not in known
+    ]
 
 
-def _named(folder: Path, *ends: str) -> list[str]:
-    return [str(path) for path in folder.rglob("*") if path.name.endswith(ends)]
-
-
-def _is_own(path: Path, root: Path) -> bool:
-    return path.relative_to(root).parts[0] in (".git", STATE_FOLDER)
-
-
-def make_scenario(folder: Path, zygote: "Zygote") -> Scenario:
-    completion = {"coder": {"maxIterations": 1}}
+def make_scenario(folder: Path, zygote: "Zygote", *, workers: int) -> Scenario:
     project = make_project(
         folder,
         agent=AGENT,
-        tasks=[
-            task("one", priority=1),
-            task("two", priority=2, overrides={"stages": ["coder", "tester"]}),
-            task("three", priority=3, completion=completion),
-        ],
+        files={**FILES, "both.txt": "", "mine.txt": "as it was\n"},
+        tasks=[task("one", priority=1), task("two", priority=2)],
         attempts=3,
-        git={"rollback": "keep"},
+        parallel={"workers": workers},
     )
     project.git("branch", "other")
     project.write({"app.txt": "stashed\n"})
     project.git("stash", "-q")
-    project.write({"notes.txt": "mine\n", "built.o": "ignored\n"})
-    for name in ("tmp", "scratch"):
+    project.write({"staged.txt": "staged\n"})
+    project.git("add", "staged.txt")
+    project.write(_OF_A_PERSON)
+    for name in ("tmp", "scratch", "cache"):
         (project.beside / name).mkdir()
+    project.environment["RALPH_CACHE_DIR"] = str(project.beside / "cache")
     return Scenario(project, zygote, project.refs())
 
 

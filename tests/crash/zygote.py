@@ -6,8 +6,6 @@ An order is answered twice: with the process id when Ralph has started, with its
 import importlib
 import os
 import sys
-from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 
@@ -17,7 +15,7 @@ from tests.crash.points import Order
 
 def serve() -> None:
     points.install()
-    for name in ("cli", "commands.run", "commands.resume", "loop.manager", "core.lifecycle"):
+    for name in ("cli.main", "cli.run", "run.scheduler", "cli.trust", "run.recovery", "verify.canary"):
         importlib.import_module(f"rulebook_ralph.{name}")
     for line in sys.stdin.buffer:
         order = msgspec.json.decode(line, type=Order)
@@ -34,7 +32,7 @@ def _answer(number: int) -> None:
 
 
 def _become_ralph(order: Order) -> None:
-    from rulebook_ralph.cli import main  # noqa: PLC0415 - after `install`
+    from rulebook_ralph.cli.main import main  # noqa: PLC0415 - after `install`
 
     os.setsid()
     os.chdir(order.folder)
@@ -47,39 +45,9 @@ def _become_ralph(order: Order) -> None:
     import tempfile  # noqa: PLC0415
 
     tempfile.tempdir = order.environment["TMPDIR"]
-    _add_a_task(Path(order.beside))
     if order.plan is not None:
         points.activate(order.plan)
     main(order.arguments)
-
-
-def _add_a_task(beside: Path) -> None:
-    """While the second task's agent works, a person adds a task, once: as the inbox does it when `ralph task` asks."""
-    from rulebook_ralph.core.edits import Add  # noqa: PLC0415
-    from rulebook_ralph.errors import RalphError  # noqa: PLC0415
-    from rulebook_ralph.loop.inbox import Inbox  # noqa: PLC0415
-
-    enter = Inbox.__enter__
-    inboxes: list[Inbox] = []
-
-    def entered(inbox: Inbox) -> Inbox:
-        inboxes.append(inbox)
-        return enter(inbox)
-
-    def add(environment: Mapping[str, str]) -> None:
-        if environment["RALPH_TASK"] == "one" or (beside / "added").exists() or not inboxes:
-            return
-        words = {"title": "Do late", "priority": 9}
-        try:
-            inboxes[-1]._apply(Add(task_id="late", words=words))
-        except RalphError as error:
-            if "late" not in str(error):
-                (beside / "refused").write_text(str(error))
-                return
-        (beside / "added").touch()
-
-    Inbox.__enter__ = entered  # type: ignore[method-assign,assignment]
-    points.on_agent_start.append(add)
 
 
 if __name__ == "__main__":

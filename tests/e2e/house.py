@@ -126,7 +126,7 @@ class House:
         config = {
             "tools": {"executors": [executor]},
             "defaults": {"executor": agent.name},
-            "limits": {"iterationTimeout": 60, **(limits or {})},
+            "limits": {"maxWallTime": 90, **(limits or {})},
             **more,
         }
         path = self.home / ".config" / "rulebook-ralph" / "config.yaml"

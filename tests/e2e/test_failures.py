@@ -101,7 +101,7 @@ def test_an_answer_that_is_cut_off_completes_nothing(house: House) -> None:
 @of(CLAUDE, CODEX, GEMINI, QWEN, OPENCODE)
 def test_a_hanging_tool_is_ended_with_all_it_started(house: House) -> None:
     """One that left the tool's session, and one that cleared its environment too. aider runs no tools."""
-    house.configure(limits={"iterationTimeout": house.cli.iteration})
+    house.configure(limits={"idleTimeout": house.cli.iteration})
     forever, started = house.forever, house.folder / "started"
     runaways = f"setsid sleep {forever} & (env -i setsid sleep {forever} &)"
     house.model.script = {ADD: [[Shell(f"{runaways}; echo yes > {started}; sleep {forever}")], [*adds(), DONE]]}

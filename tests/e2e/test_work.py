@@ -22,18 +22,17 @@ def test_two_tasks_become_two_verified_commits(house: House) -> None:
     branch, agent = "ralph/calculator", house.cli.name
     assert house.git("log", "--reverse", "--format=%s", f"main..{branch}").splitlines() == [
         "Add two numbers",
-        f"ralph: {ADD} completed",
         "Double a number",
-        f"ralph: {DOUBLE} completed",
+        "ralph: state",
     ]
-    for number, task, back, files in ((1, ADD, 3, ADD_COMMIT), (2, DOUBLE, 1, DOUBLE_COMMIT)):
+    for number, task, back, files in ((1, ADD, 2, ADD_COMMIT), (2, DOUBLE, 1, DOUBLE_COMMIT)):
         commit = house.git("rev-parse", f"{branch}~{back}").strip()
         record = house.iteration(number)
         assert (record["commit"], record["completionStatus"], record["taskId"]) == (commit, "completed", task)
         assert house.files_of(commit) == files
         trailers = [house.trailer(f"Ralph-{name}", commit) for name in ("Task", "Iteration", "Attempt", "Agent")]
         assert trailers == [task, str(number), "1", agent]
-        assert [check["passed"] for check in record["checks"]] == [True]
+        assert {check["passed"] for check in record["checks"]} == {True}
         assert [tool["success"] for tool in record["toolResults"]] == [True] * (number + 1 if house.cli.tools else 2)
     assert house.git("status", "--porcelain") == ""
     assert [task["status"] for task in house.prd()["tasks"]] == ["completed", "completed"]
@@ -50,7 +49,7 @@ def test_work_without_the_promise_is_gone_on_with(house: House) -> None:
     house.ralph("run", "--task", ADD)
     first = house.iteration(1)
     assert (first["verdict"]["hook"], first["completionStatus"]) == ("promise", "failed")
-    assert [check["passed"] for check in first["checks"]] == [True]
+    assert {check["passed"] for check in first["checks"]} == {True}
     assert "The promise IMPLEMENTATION_COMPLETE was not given" in house.model.prompts(ADD)[1]
     assert house.files_of(house.iteration(2)["commit"]) == ADD_COMMIT
 
@@ -66,7 +65,7 @@ def test_fifty_megabytes_of_a_tools_output_do_no_harm(house: House) -> None:
 
 @of(*ALL)
 def test_ralph_killed_at_work_goes_on_where_it_was(house: House) -> None:
-    """And ends what the dead run left: the agent that still waits for its answer. aider has but one answer to give."""
+    """Its agent ends with it, in the sandbox. aider has but one answer to give."""
     first_half, second_half = adds()
     begun = [first_half, Hang(), second_half] if house.cli.tools else [Hang(), first_half, second_half]
     house.model.script = {ADD: [[*begun, DONE]]}
@@ -75,7 +74,6 @@ def test_ralph_killed_at_work_goes_on_where_it_was(house: House) -> None:
     process.kill()
     process.communicate()
     assert (process.returncode, house.task(ADD)["status"]) == (-signal.SIGKILL, "in_iteration")
-    assert house.processes() != []
 
     house.ralph("resume", "--task", ADD)
     assert house.processes() == []

@@ -1,139 +1,169 @@
-"""`ralph agents`: what is there to work with, told in a moment, whatever the programs do."""
+"""Any program as an agent: real processes, plain text."""
 
-import sys
-import time
-from importlib.metadata import EntryPoint
+import os
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import pytest
 
-from rulebook_ralph.agents import registry
-from rulebook_ralph.agents.capabilities import BUILT_IN
-from rulebook_ralph.commands import agents
-from rulebook_ralph.state import trust_record
-from tests.harness import Project, Ran
+from rulebook_ralph.agents.agent import AgentLimits, Invocation
+from rulebook_ralph.agents.registry import create
+from rulebook_ralph.config.settings import Executor
+from rulebook_ralph.process.cancellation import Cancellation
+from rulebook_ralph.report.events import AgentActivity
+from rulebook_ralph.tasks.results import AgentResult
+from tests.harness import HONEST, make_project, task
 
-CONFIG = """\
-tools:
-  executors:
-    - {id: careful, type: claude, permissions: edit, model: opus}
-    - {id: claude, type: claude, command: no-such-claude}
-    - {id: held, type: amp, permissions: ask}
-    - {id: mine, type: command, command: "my-agent --fast"}
-    - {id: odd, type: nothing-known}
-defaults: {executor: careful}
-"""
-PLUGIN = """
-import time
-from rulebook_ralph.agents.agent import Probe
-from rulebook_ralph.agents.capabilities import Capabilities
-
-class Slow:
-    capabilities = Capabilities(prompt="telepathy", tokens=True, permissions=("full",))
-    def __init__(self, settings, environment):
-        pass
-    def probe(self):
-        time.sleep(60)
-
-class Broken:
-    def __init__(self, settings, environment):
-        pass
-    def probe(self):
-        raise KeyError("x")
-"""
+PROMPT = "do it\n<promise>DONE</promise> {model} é"
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    state = tmp_path / "project" / ".rulebook-ralph"
-    state.mkdir(parents=True)
-    trust_record.write(trust_record.trust_folder({}, tmp_path), state.parent / ".git", agreed=frozenset())
-    return state.parent
+def ran(
+    tmp_path: Path,
+    command: str,
+    *args: str,
+    via: Literal["stdin", "file", "argument"] = "stdin",
+    prompt: str = PROMPT,
+    wall_time: float | None = 10,
+    activities: list[AgentActivity] | None = None,
+) -> AgentResult:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir(exist_ok=True)
+    environment = {"PATH": os.environ["PATH"]}
+    settings = Executor(id="mine", type="command", command=command, args=args, model="m 1", prompt_via=via)
+    seen = [] if activities is None else activities
+    assignment = Invocation(
+        prompt=prompt,
+        workspace=workspace,
+        output_file=tmp_path / "raw",
+        limits=AgentLimits(wall_time=wall_time),
+        environment=environment,
+        cancelled=Cancellation(),
+        report=seen.append,
+    )
+    return create(settings, environment).run(assignment)
 
 
-def listed(root: Path, *options: str, config: str = "") -> Ran:
-    programs = root.parent / "bin"
-    programs.mkdir(exist_ok=True)
-    for name, script in (
-        ("claude", "echo '2.1.330 (Claude Code)'"),
-        ("codex", "echo 'codex-cli 0.169.0'"),
-        ("cursor-agent", "echo broken >&2; exit 3"),
-        ("my-agent", "touch started"),
-    ):
-        (programs / name).write_text(f"#!/bin/sh\n{script}\n")
-        (programs / name).chmod(0o755)
-    (root / ".rulebook-ralph" / "config.yaml").write_text(config)
-    environment = {"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(root.parent), "TERM": "dumb"}
-    return Project(root, root.parent, environment=environment).ralph("agents", *options)
+def test_prompt_by_stdin(tmp_path: Path) -> None:
+    got = ran(tmp_path, "cat -")
+    assert (got.status, got.final_text, got.exit_code, got.agent) == ("finished", PROMPT, 0, "mine")
+    assert (tmp_path / "raw").read_text() == PROMPT == got.output
 
 
-def by_id(ran: Ran) -> dict[str, dict[str, Any]]:
-    assert (ran.code, ran.err) == (0, "")
-    return {agent["id"]: agent for agent in ran.json["agents"]}
+def test_prompt_as_argument_is_handed_over_as_it_is(tmp_path: Path) -> None:
+    assert ran(tmp_path, "printf", "%s|", via="argument").final_text == f"{PROMPT}|"
+    assert ran(tmp_path, "printf '%s|%s|' {prompt}", via="argument", prompt="a b").final_text == "a b||"
 
 
-def test_every_agent_is_listed_with_what_is_known_of_it(root: Path) -> None:
-    found = by_id(listed(root, "--json", config=CONFIG))
-    assert list(found)[:5] == ["careful", "claude", "held", "mine", "odd"]
-    assert set(found) >= set(BUILT_IN)
-    assert [name for name, agent in found.items() if agent["default"]] == ["careful"]
-    careful = found["careful"]
-    assert (careful["installed"], careful["version"], careful["problem"]) == (True, "2.1.330", "")
-    assert careful["supports"]["cost"] is True
-    assert (found["claude"]["installed"], found["claude"]["configured"]) == (False, True)
-    assert "no-such-claude was not found" in found["claude"]["problem"]
-    assert found["codex"]["version"] == "0.169.0"
-    assert (found["cursor"]["installed"], found["gemini"]["installed"]) == (False, False)
-    assert "exit code 3: broken" in found["cursor"]["problem"]
-    assert found["held"]["installed"] is None
-    assert "cannot be held to permissions: ask" in found["held"]["problem"]
-    assert found["mine"]["installed"] is True
-    assert found["command"]["installed"] is None
-    assert "unknown type 'nothing-known'" in found["odd"]["problem"]
-    assert found["odd"]["supports"] is None
-    assert not (root / "started").exists(), "an agent of the user's own is never started"
+@pytest.mark.parametrize("args", [("{prompt_file}",), ()])
+def test_prompt_by_file_outside_the_workspace(tmp_path: Path, args: tuple[str, ...]) -> None:
+    script = 'cat "$0"; echo; echo "$0"; pwd; stat -c %a "$0" "$(dirname "$0")" 2>/dev/null || echo'
+    got = ran(tmp_path, "sh", "-c", script, *args, via="file")
+    *prompt, path, workspace, _, _ = got.final_text.splitlines()
+    assert "\n".join(prompt) == PROMPT
+    assert not path.startswith(workspace)
+    assert not Path(path).parent.exists()
 
 
-def test_the_table_marks_the_default_and_says_what_to_do(root: Path) -> None:
-    shown = listed(root, config=CONFIG)
-    assert shown.code == 0
-    lines = shown.out.splitlines()
-    assert " ".join(lines[0].split()) == "agent type version permissions tokens cost session limits prompt"
-    starred = [line.split() for line in lines if line.startswith("*")]
-    assert starred == [["*", "careful", "claude", "2.1.330", "full|edit|ask", "yes", "yes", "yes", "fields", "stdin"]]
-    held = next(line.split() for line in lines if line.strip().startswith("held"))
-    assert held[:4] == ["held", "amp", "unusable", "full"]
-    told = [line for line in lines if line.startswith("agent ")]
-    assert [line.split(":")[0] for line in told] == ["agent claude", "agent held", "agent odd"]
+def test_file_placeholder_works_without_saying_so(tmp_path: Path) -> None:
+    assert ran(tmp_path, "cat {prompt_file}").final_text == PROMPT
 
 
-def test_outside_a_project_the_built_in_ones_are_listed(root: Path) -> None:
-    (root / ".rulebook-ralph").rename(root / "elsewhere")
-    (root / "elsewhere" / ".rulebook-ralph").mkdir()
-    found = by_id(listed(root / "elsewhere", "--json"))
-    assert list(found) == list(registry.known_types())
-    assert found["claude"]["default"]
+def test_model_is_put_in(tmp_path: Path) -> None:
+    assert ran(tmp_path, "echo --model={model}").final_text == "--model=m 1\n"
 
 
-def test_plug_ins_are_first_class_and_one_that_hangs_is_left(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_words_of_a_command_with_args_are_not_split(tmp_path: Path) -> None:
+    program = tmp_path / "my agent"
+    program.write_text("#!/bin/sh\necho $1\n")
+    program.chmod(0o755)
+    assert ran(tmp_path, str(program), "x").final_text == "x\n"
+    assert ran(tmp_path, f"'{program}' y").final_text == "y\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "kind", "said"),
+    [
+        ("sh -c 'echo \"<promise>DONE</promise>\"; echo broke >&2; exit 3'", "failed", "crash", "exit code 3: broke"),
+        ("sh -c 'kill -9 $$'", "failed", "crash", "SIGKILL, which Ralph did not send"),
+        ("sh -c 'no_such_tool'", "failed", "not-installed", "127"),
+        ("no_such_agent", "failed", "not-installed", "no_such_agent: No such file"),
+        ("./plain", "failed", "not-installed", "Permission denied"),
+    ],
+)
+def test_failures(tmp_path: Path, command: str, status: str, kind: str, said: str) -> None:
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "plain").write_text("no program")
+    got = ran(tmp_path, command)
+    assert got.fault
+    assert (got.status, got.fault.kind) == (status, kind)
+    assert said in got.fault.message
+
+
+def test_a_prompt_too_long_for_an_argument_says_what_to_do(tmp_path: Path) -> None:
+    got = ran(tmp_path, "echo", "-n", via="argument", prompt="x" * 3_000_000)
+    assert got.fault
+    assert (got.status, got.fault.kind) == ("failed", "context-too-long")
+    assert "promptVia: stdin" in got.fault.message
+
+
+def test_killed_after_the_promise_is_killed(tmp_path: Path) -> None:
+    got = ran(
+        tmp_path, 'sh -c \'trap "exit 0" INT TERM; echo "<promise>DONE</promise>"; sleep 60 & wait\'', wall_time=1
+    )
+    assert (got.status, got.killed_by, got.exit_code) == ("killed", "wall-time", 0)
+    assert "DONE" in got.final_text
+
+
+def test_no_output_at_all(tmp_path: Path) -> None:
+    got = ran(tmp_path, "true")
+    assert (got.status, got.final_text, got.output_bytes) == ("finished", "", 0)
+
+
+def test_long_output_keeps_its_head_and_tail(tmp_path: Path) -> None:
+    got = ran(tmp_path, "sh -c 'echo first; head -c 5000000 /dev/zero | tr \"\\0\" x; echo; echo last'")
+    assert got.output_bytes == (tmp_path / "raw").stat().st_size == 5_000_012
+    assert len(got.final_text) < 1_200_000
+    assert len(got.output) < 40_000
+    for text in (got.final_text, got.output):
+        assert text.startswith("first\n")
+        assert text.endswith("x\nlast\n")
+        assert "bytes left out" in text
+
+
+def test_stderr_is_kept_apart(tmp_path: Path) -> None:
+    got = ran(tmp_path, "sh -c 'echo out; echo \"<promise>DONE</promise>\" >&2'")
+    assert got.final_text == "out\n"
+    assert got.output == "out\n--- stderr ---\n<promise>DONE</promise>\n"
+
+
+def test_text_is_shown_as_it_comes_and_a_failing_display_harms_nothing(tmp_path: Path) -> None:
+    activities: list[AgentActivity] = []
+    got = ran(tmp_path, "sh -c 'echo; echo working; sleep 0.15; echo still'", activities=activities)
+    assert activities == [AgentActivity("text", "working"), AgentActivity("text", "still")]
+    assert got.status == "finished"
+
+    class Broken(list[AgentActivity]):
+        def append(self, _: AgentActivity) -> None:
+            raise ValueError
+
+    assert ran(tmp_path, "echo fine", activities=Broken()).status == "finished"
+
+
+@pytest.mark.parametrize(
+    ("own", "configured", "flag", "model"),
+    [
+        ("", "", (), "built"),
+        ("", "default", (), "default"),
+        ("mine", "default", (), "mine"),
+        ("mine", "default", ("--model", "flag"), "flag"),
+    ],
+)
+def test_the_model_is_the_flags_the_tasks_the_defaults_or_the_agents(
+    tmp_path: Path, own: str, configured: str, flag: tuple[str, ...], model: str
 ) -> None:
-    (tmp_path / "plugged.py").write_text(PLUGIN)
-    points = [EntryPoint(name, f"plugged:{name.title()}", registry.GROUP) for name in ("slow", "broken", "gone")]
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
-    monkeypatch.setattr(agents, "_TIMEOUT", 0.4)
-    monkeypatch.syspath_prepend(tmp_path)
-    started = time.monotonic()
-    found = by_id(listed(root, "--json"))
-    assert time.monotonic() - started < 5
-    sys.modules.pop("plugged", None)
-    assert list(found)[-3:] == ["broken", "gone", "slow"]
-    assert found["slow"]["supports"]["prompt"] == "telepathy"
-    assert "gave no answer" in found["slow"]["problem"]
-    assert "KeyError" in found["broken"]["problem"]
-    assert "cannot be loaded" in found["gone"]["problem"]
-
-
-def test_the_static_description_is_of_every_built_in_agent() -> None:
-    assert list(BUILT_IN) == list(registry.BUILT_IN)
+    project = make_project(tmp_path, tasks=[task("one", overrides={"model": own} if own else {})])
+    project.agent(f'echo "$1" > "$BESIDE/model"\n{HONEST}')
+    run = {"id": "s", "type": "command", "command": f"sh {project.beside}/agent.sh {{model}}", "model": "built"}
+    project.configure(tools={"executors": [run]}, defaults={"executor": "s", "model": configured})
+    assert project.ralph("run", *flag).code == 0
+    assert (project.beside / "model").read_text() == f"{model}\n"

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from tests.harness import CHECK, FILES, HONEST, PROMISE, TESTS, make_project, task
+from tests.harness import CHECK, FILES, HONEST, PROMISE, TESTS, make_project, picture, task
+from tests.sampling import sample
 
-TICK = 'sed -i \'s/"pending"/"completed"/\' .rulebook-ralph/prd.json\n'
-PLANT = "git config user.name Evil; git tag evil; git branch evil; echo 'exit 1' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit\n"
-WEAKEN = "sed -i 's/sh check.sh/true/' .rulebook-ralph/config.yaml\n"
+PLANT = "git config user.name Evil; git tag evil; git branch evil; mkdir -p .git/hooks; echo 'exit 1' > .git/hooks/pre-commit\n"
+WRITE = "mkdir -p .rulebook-ralph; echo '{}' > .rulebook-ralph/prd.json; echo '{}' > .rulebook-ralph/config.yaml\n"
 
 
-@pytest.mark.parametrize("code", [TICK, PLANT, WEAKEN, TICK + PLANT + "rm -rf .rulebook-ralph\n"])
-def test_what_a_gate_does_to_state_and_git_is_put_back(code: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("code", sample([WRITE, PLANT, WRITE + PLANT + "rm -rf .rulebook-ralph .git work\n"], 2))
+def test_what_a_gate_does_to_state_and_git_is_its_own_affair(code: str, tmp_path: Path) -> None:
     """The agent does its first task, and plants code in what the gate's script loads that goes for the others."""
     agent = f"test $RALPH_TASK = one || {{ echo done; {PROMISE.strip()}; exit; }}\n"
     agent += f"cat >> lib.sh <<'END'\n{code}exit 0\nEND\n" + HONEST
@@ -22,29 +22,22 @@ def test_what_a_gate_does_to_state_and_git_is_put_back(code: str, tmp_path: Path
         tmp_path,
         agent=agent,
         files=files,
-        tasks=[task("one"), task("two"), task("three")],
+        tasks=[task("one"), task("two")],
         attempts=1,
-        integrity={"allow": ["lib.sh"]},
+        integrity={"changed": "allow", "unproven": "allow"},
     )
-    config, branches = project.folder.config.read_text(), project.git("branch", "--list", "main")
+    before = picture(project.root / ".git", without=lambda path: not path.startswith(("config", "hooks")))
+    config = project.folder.config.read_text()
     assert project.ralph("run", "--no-retry-blocked").code == 3
-    assert [each.status for each in project.prd.tasks] == ["completed", "blocked", "blocked"]
+    assert project.task("one").status == "completed"
+    assert project.task("two").status != "completed", "work that is not there is not done"
     assert project.task_commits().keys() == {"one"}
     assert project.folder.config.read_text() == config
+    assert picture(project.root / ".git", without=lambda path: not path.startswith(("config", "hooks"))) == before
     assert project.git("log", "-1", "--format=%an") == "Test"
     assert project.git("tag") == ""
-    assert project.git("branch", "--list", "evil") == ""
-    assert project.git("branch", "--list", "main").strip("* ") == branches.strip("* ")
-    assert not (project.root / ".git/hooks/pre-commit").exists()
-    assert project.git("config", "--get", "user.name", check=False) != "Evil"
-
-
-@pytest.mark.parametrize("undo", ["git checkout -q -- .; rm -rf work; true", "rm -rf work; true"])
-def test_a_change_that_the_gates_take_away_completes_nothing(undo: str, tmp_path: Path) -> None:
-    project = make_project(tmp_path, agent=HONEST, gates=[TESTS, {"name": "tidy", "command": undo}], attempts=1)
-    assert project.ralph("run", "--no-retry-blocked").code == 3
-    assert project.task_commits() == {}
-    assert "nothing differs" in project.last.feedback
+    assert project.refs("refs/heads").keys() == {"refs/heads/main", "refs/heads/ralph/toy"}
+    assert project.status() == []
 
 
 def test_a_gate_that_commits_neither_ends_the_run_nor_moves_the_branch(tmp_path: Path) -> None:
@@ -55,26 +48,24 @@ def test_a_gate_that_commits_neither_ends_the_run_nor_moves_the_branch(tmp_path:
     assert project.status() == []
 
 
-def test_what_only_a_warning_passed_is_no_evidence(tmp_path: Path) -> None:
-    gates: list[dict[str, Any]] = [
-        {"name": "tests", "kind": "test", "command": "false"},
-        {"name": "lint", "command": "true", "required": False},
-    ]
-    project = make_project(tmp_path, agent=HONEST, gates=gates, attempts=1)
-    assert project.ralph("run", "--no-retry-blocked").code == 3
-    assert "no gate passed" in project.last.feedback or "Every gate is red" in project.last.feedback
+def test_what_a_gate_takes_away_is_in_the_work_all_the_same(tmp_path: Path) -> None:
+    """The next gate finds the tree as the last one left it; what lands is what was captured."""
+    tidy: dict[str, Any] = {"name": "tidy", "command": "git checkout -q -- .; rm -rf work"}
+    project = make_project(tmp_path, agent=HONEST, gates=[TESTS, tidy], attempts=1)
+    assert project.ralph("run").code == 0
+    assert project.changed(project.task_commits()["one"]) == ["work/one.txt"]
 
 
-def test_what_a_commit_hook_makes_of_the_tree_is_inspected_too(tmp_path: Path) -> None:
-    """The repository's own hook runs the agent's code: it must not get past the last look at protected files."""
+def test_what_a_commit_hook_makes_of_the_tree_is_not_part_of_the_work(tmp_path: Path) -> None:
+    """The repository's own hook runs the agent's code: it must not get a protected file changed."""
     agent = "cat > lib.sh <<'END'\ntest -z \"$GIT_INDEX_FILE\" || echo other > LICENSE\nEND\n" + HONEST
     project = make_project(
         tmp_path, agent=agent, files={**FILES, "lib.sh": "true\n", "LICENSE": "ours\n"}, attempts=1, protect=["LICENSE"]
     )
     hook = project.root / ".git" / "hooks" / "pre-commit"
     hook.parent.mkdir(exist_ok=True)
-    hook.write_text("#!/bin/sh\n. ./lib.sh\n")
+    hook.write_text("#!/bin/sh\n. ./lib.sh\ngit add LICENSE\n")
     hook.chmod(0o755)
-    assert project.ralph("run", "--no-retry-blocked").code == 3
-    assert project.task_commits() == {}
-    assert "LICENSE" in project.last.feedback
+    project.ralph("run", "--no-retry-blocked")
+    assert project.git("show", "HEAD:LICENSE") == "ours"
+    assert (project.root / "LICENSE").read_text() == "ours\n"

@@ -1,16 +1,12 @@
-import json
 import stat
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
-from rulebook_ralph import config
-from rulebook_ralph.core.evidence import Iteration
-from rulebook_ralph.process_table import MARK
-from rulebook_ralph.resources import schema
-from rulebook_ralph.state import history
-from tests.harness import CREATED, HONEST, Project, finish, make_project, wait_for
+from rulebook_ralph.config import schemas
+from rulebook_ralph.config.template import SCHEMA_HINT
+from rulebook_ralph.process.orphans import new_mark
+from tests.harness import Project, make_project
 
 WRITTEN = """\
 # Mine.
@@ -98,8 +94,8 @@ def test_the_users_own_file(project: Project, tmp_path: Path) -> None:
     own = tmp_path / "home/.config/rulebook-ralph/config.yaml"
     assert project.ralph("config", "path").out == f"{own} (not there)\n{project.folder.config}\n"
     assert project.ralph("config", "set", "--user", "limits.maxCostUsd", "9").code == 0
-    assert own.read_text() == f"{config.SCHEMA_HINT}limits:\n  maxCostUsd: 9\n"
-    assert own.with_name(config.SCHEMA_NAME).exists()
+    assert own.read_text() == f"{SCHEMA_HINT}limits:\n  maxCostUsd: 9\n"
+    assert own.with_name(schemas.CONFIG_SCHEMA_NAME).exists()
     assert project.ralph("config", "path", "--user", cwd=tmp_path).out == f"{own}\n"
     kept = tmp_path / "dotfiles.yaml"
     own.rename(kept)
@@ -129,35 +125,8 @@ def test_where_each_value_is_from(project: Project) -> None:
     assert project.ralph("config", "get", "tools.executors.claude.env.MY_API_KEY").out == "very-secret-indeed\n"
 
 
-def test_a_run_that_goes_on_takes_over_what_is_changed(project: Project, tmp_path: Path) -> None:
-    project.agent(f'touch "$BESIDE/began"; while [ ! -e "$BESIDE/go" ]; do sleep 0.02; done\n{HONEST}')
-    settings = {"executors": [{"id": "script", "type": "command", "command": f"sh {project.beside}/agent.sh"}]}
-    project.configure(tools=settings, defaults={}, limits={"maxCostUsd": 5})
-    project.known_here(tmp_path / "home")
-    running = project.start("run")
-    try:
-        wait_for((project.beside / "began").exists, "the agent begins")
-        ran = project.ralph("config", "set", "limits.maxCostUsd", "7")
-        assert (ran.code, ran.err) == (0, "")
-        assert ran.out.endswith("limits.maxCostUsd: 7 (from the next iteration on)\n")
-        ran = project.ralph("config", "set", "--user", "limits.maxCostUsd", "7")
-        assert (ran.code, f"process {running.pid} ('ralph run', since" in ran.err) == (2, True)
-        assert "ralph pause" in ran.err
-        editor = project.beside / "editor"
-        editor.write_text('sed -i s/7/8/ "$1"\n')
-        project.environment["EDITOR"] = f"sh {editor}"
-        ran = project.ralph("config", "edit")
-        assert (ran.code, ran.out) == (0, ".rulebook-ralph/config.yaml: from the next iteration on\n")
-    finally:
-        (project.beside / "go").touch()
-    ended = finish(running)
-    assert ended.code == 0, ended
-    assert "put back" not in ended.out + ended.err
-    assert project.ralph("config", "get", "limits.maxCostUsd").out == "8\n"
-
-
 def test_agents_change_nothing(project: Project) -> None:
-    project.environment[f"{MARK}X"] = "1"
+    project.environment[new_mark()] = "1"
     for arguments in (("set", "limits.maxCostUsd", "7"), ("unset", "--user", "rules"), ("edit",)):
         ran = project.ralph("config", *arguments)
         assert (ran.code, "inside an agent's process tree" in ran.err) == (2, True)
@@ -182,38 +151,19 @@ def test_an_edit_that_is_wrong_is_kept_and_told(project: Project) -> None:
     assert "there is no editor 'no-such-editor'" in project.ralph("config", "edit").err
 
 
-def test_init_leaves_the_schema_where_the_file_says_it_is(project: Project) -> None:
-    project.folder.config.unlink()
-    assert project.ralph("init").code == 0
-    hints = text(project).splitlines()[:2]
-    assert hints == ["# yaml-language-server: $schema=config.schema.json", "# $schema: config.schema.json"]
-    assert json.loads((project.folder.path / "config.schema.json").read_bytes()) == schema("config")
-    own = Path(project.environment["HOME"]) / ".config/rulebook-ralph/config.yaml"
-    own.parent.mkdir(parents=True, exist_ok=True)
-    own.write_text("tools: {executors: [{id: mine, type: codex}]}\n")
-    told = f"default agent mine: the only one in tools.executors ({own}:1)"
-    assert told in project.ralph("init").out
-    assert told in project.ralph("doctor", "--no-gates").out
+def test_short_forms_become_maps_where_more_is_said(project: Project) -> None:
+    for key, value in (("sandbox", "off"), ("parallel", "3"), ("sandbox.docker", "true"), ("parallel.workers", "4")):
+        ran = project.ralph("config", "set", key, value)
+        assert ran.code == 0, ran
+    assert project.ralph("config", "get", "sandbox").out == "mode: off\ndocker: true\n".replace("off", '"off"')
+    assert project.ralph("config", "get", "parallel").out == "workers: 4\n"
+    assert text(project).startswith(WRITTEN)
 
 
-def test_what_a_dead_run_left_is_settled_first(project: Project) -> None:
-    record = Iteration(
-        iteration_number=1,
-        phase="executing",
-        task_id="one",
-        stage="coder",
-        attempt=1,
-        agent="script",
-        timestamp=CREATED,
-        started_at=CREATED,
-        base_commit="0" * 40,
-    )
-    history.create(project.folder, record)
-    ran = project.ralph("config", "set", "limits.maxCostUsd", "7")
-    assert (ran.code, "iteration 1 (one); run 'ralph resume' first" in ran.err) == (2, True)
-    assert project.ralph("config", "set", "--user", "limits.maxCostUsd", "7").code == 0
-    history.update(project.folder, replace(record, phase="judged"))
-    assert project.ralph("config", "set", "limits.maxCostUsd", "7").code == 0
+def test_a_key_of_the_first_edition_is_refused_with_the_new_one(project: Project) -> None:
+    ran = project.ralph("config", "set", "limits.maxTaskCostUsd", "3")
+    assert (ran.code, "a task's own budget is `limits: {maxCostUsd: …}` in its `overrides`" in ran.err) == (2, True)
+    assert text(project) == WRITTEN
 
 
 def test_one_value_that_is_a_secret_is_said_to_be_left_out(project: Project) -> None:

@@ -2,8 +2,7 @@
 
 import random
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -12,105 +11,131 @@ from tests.crash.points import Mode
 from tests.crash.scenario import Ending, Scenario, Zygote, make_scenario
 from tests.harness import Ran
 
+WORKERS = (1, 3)
 POINTS = Points(
     {
-        "create": 216,
-        "write": 110,
+        "git": 92,
+        "git end": 92,
+        "git read": 170,
+        "process": 16,
+        "create": 96,
+        "write": 48,
         "append": 6,
-        "truncate": 2,
-        "rename": 60,
-        "link": 24,
-        "fsync": 160,
-        "remove": 68,
-        "mkdir": 36,
-        "chmod": 28,
-        "git": 68,
-        "git end": 68,
-        "git read": 124,
-        "process": 13,
+        "fsync": 90,
+        "rename": 32,
+        "link": 16,
+        "remove": 64,
+        "mkdir": 12,
+        "chmod": 4,
+        "aside create": 130,
+        "aside write": 120,
+        "aside mkdir": 150,
+        "aside remove": 18,
+        "aside chmod": 16,
+        "aside fsync": 4,
+        "aside rename": 2,
+        "aside link": 2,
     }
 )
 
 
 @pytest.fixture(scope="module")
-def undisturbed(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Ending:
-    scenario = make_scenario(tmp_path_factory.mktemp("undisturbed"), zygote)
-    ran = POINTS.run_undisturbed(scenario)
-    scenario.check()
-    return scenario.ending(ran.code)
+def zygote() -> Iterator[Zygote]:
+    started = Zygote()
+    yield started
+    started.end()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Ending]:
+    """For each number of workers."""
+    endings = {}
+    for workers in WORKERS:
+        scenario = make_scenario(tmp_path_factory.mktemp("undisturbed"), zygote, workers=workers)
+        ran = POINTS.run_undisturbed(scenario)
+        scenario.check()
+        endings[workers] = scenario.ending(ran.code)
+    return endings
+
+
+class Crash:
+    """A project that is disturbed, and then resumed."""
+
+    def __init__(self, scenario: Scenario, undisturbed: Ending) -> None:
+        self.scenario = scenario
+        self.undisturbed = undisturbed
+
+    def run(self, mode: Mode, kind: str, number: int, **more: int) -> Ran:
+        return self.scenario.ralph("run", plan=self.scenario.plan(mode, kind, number, **more))
+
+    def require_same_end(self, *, died: bool = True) -> None:
+        ran = self.scenario.ralph("resume")
+        assert "Traceback" not in ran.err, ran.err
+        require_same(self.scenario.ending(ran.code), self.undisturbed, ran)
+        self.scenario.check(folders=died)
 
 
 @pytest.fixture
-def scenario(tmp_path: Path, zygote: Zygote) -> Scenario:
-    return make_scenario(tmp_path, zygote)
+def crash(
+    tmp_path_factory: pytest.TempPathFactory, zygote: Zygote, undisturbed: dict[int, Ending], workers: int
+) -> Crash:
+    return Crash(make_scenario(tmp_path_factory.mktemp("crash"), zygote, workers=workers), undisturbed[workers])
 
 
-def require_same_end(scenario: Scenario, undisturbed: Ending, ran: Ran, *, died: bool = True) -> None:
-    assert "Traceback" not in ran.err, ran.err
-    scenario.check(folders=died)
-    require_same(scenario.ending(ran.code), undisturbed, ran)
+def test_killed(crash: Crash, kind: str, number: int) -> None:
+    require_died(crash.run("kill", kind, number))
+    crash.require_same_end()
 
 
-def test_killed(scenario: Scenario, undisturbed: Ending, kind: str, number: int) -> None:
-    require_died(scenario.ralph("run", plan=scenario.plan("kill", kind, number)))
-    require_same_end(scenario, undisturbed, scenario.ralph("resume"))
+def test_killed_with_git(crash: Crash, kind: str, number: int) -> None:
+    require_died(crash.run("locks", kind, number))
+    crash.require_same_end()
 
 
-def test_killed_with_git(scenario: Scenario, undisturbed: Ending, kind: str, number: int) -> None:
-    require_died(scenario.ralph("run", plan=scenario.plan("locks", kind, number)))
-    require_same_end(scenario, undisturbed, scenario.ralph("resume"))
+def test_power_cut(crash: Crash, mode: Mode, kind: str, number: int) -> None:
+    require_died(crash.run(mode, kind, number))
+    crash.require_same_end()
 
 
-def test_power_cut(scenario: Scenario, undisturbed: Ending, mode: Mode, kind: str, number: int) -> None:
-    require_died(scenario.ralph("run", plan=scenario.plan(mode, kind, number)))
-    require_same_end(scenario, undisturbed, scenario.ralph("resume"))
+def test_call_fails(crash: Crash, code: int, kind: str, number: int) -> None:
+    require_told(crash.scenario, crash.run("fails", kind, number, errno=code))
+    crash.require_same_end(died=False)
 
 
-def test_call_fails(scenario: Scenario, undisturbed: Ending, code: int, kind: str, number: int) -> None:
-    require_told(scenario, scenario.ralph("run", plan=scenario.plan("fails", kind, number, errno=code)))
-    require_same_end(scenario, undisturbed, scenario.ralph("resume"), died=False)
+def test_disk_is_full(crash: Crash, kind: str, number: int) -> None:
+    require_told(crash.scenario, crash.run("full", kind, number))
+    crash.require_same_end(died=False)
 
 
-def test_disk_is_full(scenario: Scenario, undisturbed: Ending, kind: str, number: int) -> None:
-    require_told(scenario, scenario.ralph("run", plan=scenario.plan("full", kind, number)))
-    require_same_end(scenario, undisturbed, scenario.ralph("resume"), died=False)
-
-
-def test_killed_at_any_moment(scenario: Scenario, undisturbed: Ending, seed: int) -> None:
-    """While real agents and git work; Ralph alone, whose agent goes on, or all of them; twice."""
+def test_killed_at_any_moment(crash: Crash, seed: int) -> None:
+    """While real agents and git work; Ralph alone, or with all that it started; twice."""
     chance = random.Random(seed)
     for command in ("run", "resume"):
-        scenario.start(command)
+        crash.scenario.start(command)
         time.sleep(chance.uniform(0, 1.2))
-        scenario.kill(household=chance.random() < 0.5)
-        scenario.finish()
-    require_same_end(scenario, undisturbed, scenario.ralph("resume"))
+        crash.scenario.kill(whole_tree=chance.random() < 0.5)
+        crash.scenario.finish()
+    crash.require_same_end()
 
 
-def test_killed_and_the_git_folder_cleaned_by_hand(scenario: Scenario, undisturbed: Ending) -> None:
-    """Without what the dead run kept, ignored files are still nobody's work: neither committed nor rolled back."""
-    agent = 3
-    require_died(scenario.ralph("run", plan=scenario.plan("kill", "process", agent)))
-    project = scenario.project
-    for path in (project.root / ".git/ralph").glob("opening-*"):
-        path.unlink()
-    scenario.ralph("resume")
-    assert all("built.o" not in project.tree(commit) for commit in project.snapshots().values())
-    assert (project.root / "built.o").read_bytes() == undisturbed.files["built.o"]
-
-
-CASES: dict[str, tuple[tuple[str, ...], Sequence[object], Sequence[object]]] = {
-    "test_killed": (("kind", "number"), POINTS.killed, spread(POINTS.killed, 2)),
-    "test_killed_with_git": (("kind", "number"), POINTS.all_of("git"), [("git", 25)]),
-    "test_power_cut": (("mode", "kind", "number"), POINTS.power_cuts, spread(POINTS.power_cuts, 2)),
-    "test_call_fails": (("code", "kind", "number"), POINTS.failing, spread(POINTS.failing, 2)),
-    "test_disk_is_full": (("kind", "number"), POINTS.full, [("write", 45)]),
-    "test_killed_at_any_moment": (("seed",), [(seed,) for seed in range(500)], [(7,)]),
-}
-"""Test -> its arguments, all cases, and those that run always: thousands that are skipped would take seconds."""
+def _cases() -> dict[str, tuple[tuple[str, ...], Sequence[tuple[object, ...]], int]]:
+    """Test -> its arguments, all cases, and how many of them run always."""
+    changing = POINTS.changing
+    cut = [(mode, *point) for mode in ("lost", "torn") for point in changing[::3]]
+    return {
+        "test_killed": (("kind", "number"), changing, 5),
+        "test_killed_with_git": (("kind", "number"), POINTS.all_of("git"), 1),
+        "test_power_cut": (("mode", "kind", "number"), cut, 4),
+        "test_call_fails": (("code", "kind", "number"), POINTS.failing, 4),
+        "test_disk_is_full": (("kind", "number"), POINTS.full[::3], 1),
+        "test_killed_at_any_moment": (("seed",), [(seed,) for seed in range(100)], 1),
+    }
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if metafunc.function.__name__ in CASES:
-        names, everything, always = CASES[metafunc.function.__name__]
-        metafunc.parametrize(names, everything if metafunc.config.getoption("--thorough") else always)
+    """Each case has one worker or three, in turn; thousands that are skipped would take seconds."""
+    if (found := _cases().get(metafunc.function.__name__)) is not None:
+        names, everything, always = found
+        chosen = everything if metafunc.config.getoption("--thorough") else spread(everything, always)
+        with_workers = [(WORKERS[index % len(WORKERS)], *case) for index, case in enumerate(chosen)]
+        metafunc.parametrize(("workers", *names), with_workers)

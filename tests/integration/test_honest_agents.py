@@ -24,7 +24,6 @@ def completes(project: Project, script: str) -> list[str]:
     (commit,) = project.task_commits().values()
     assert project.git("rev-parse", f"{commit}^{{tree}}") == project.last.tree
     assert project.status() == []
-    assert project.git("diff", "HEAD") == ""
     assert project.git("rev-parse", f"{commit}^") == project.last.base_commit
     return project.changed(commit)
 
@@ -53,7 +52,7 @@ def test_ways_to_leave_a_file(project: Project) -> None:
     for record in project.records:
         commit = commits[record.task_id]
         assert project.git("rev-parse", f"{commit}^{{tree}}", f"{commit}^").split() == [record.tree, record.base_commit]
-    assert project.subjects() == [line for way in WAYS for line in (f"Do {way}", f"ralph: {way} completed")]
+    assert project.subjects() == [*(f"Do {way}" for way in WAYS), "ralph: state"]
     assert project.status() == []
     assert project.git("diff", "HEAD") == ""
     assert project.git("symbolic-ref", "--short", "HEAD") == "ralph/toy"
@@ -204,40 +203,12 @@ END
 # Gates and hooks that change the tree
 
 
-def test_formatter_as_a_gate(project: Project) -> None:
-    """The committed tree is the formatted one, and all gates have seen it."""
-    form = {"name": "format", "kind": "lint", "command": "sed -i 's/ *$//' new.txt 2>/dev/null || true"}
-    seen = {"name": "seen", "command": f"cat new.txt >> '{project.beside}/seen' 2>/dev/null || true"}
-    project.configure(gates=[seen, form, TESTS], attempts=1)
+def test_what_gates_make_of_the_tree_is_not_part_of_the_work(project: Project) -> None:
+    """Gates run on the captured tree in a clone of their own: what lands is what the agent left."""
+    form = {"name": "format", "kind": "lint", "command": "sed -i 's/ *$//' new.txt 2>/dev/null; touch report.txt"}
+    project.configure(gates=[form, TESTS], attempts=1)
     assert completes(project, "printf 'text   \\n' > new.txt\n") == ["new.txt"]
-    assert project.git("show", "HEAD:new.txt") == "text"
-    assert (project.beside / "seen").read_text() == "text   \ntext\n"
-
-
-def test_formatter_that_breaks_another_gate(project: Project) -> None:
-    """What the gates make of the tree is judged: green before the formatter is not enough."""
-    check = {"name": "tests", "kind": "test", "command": "! grep -q formatted new.txt 2>/dev/null"}
-    form = {"name": "format", "command": "test ! -e new.txt || echo formatted > new.txt"}
-    project.configure(gates=[check, form], attempts=1)
-    project.agent("echo x > new.txt\n" + PROMISE)
-    assert project.ralph("run").code == 3
-    assert "gate 'tests' failed" in project.last.feedback
-
-
-def test_gate_that_never_comes_to_rest(project: Project) -> None:
-    restless = {"name": "restless", "command": "test ! -e new.txt || echo more >> new.txt"}
-    project.configure(gates=[restless], attempts=1)
-    project.agent("echo x > new.txt\n" + PROMISE)
-    assert project.ralph("run").code == 3
-    assert "new.txt" in project.last.feedback
-    assert project.tree() == project.tree("main")
-    assert project.status() == []
-
-
-def test_what_gates_leave_untracked_is_part_of_what_is_judged(project: Project) -> None:
-    """A report that a gate writes beside the work lands in no commit unless the agent's tree holds it."""
-    project.configure(gates=[{**TESTS, "command": "sh check.sh && touch cache.o"}], attempts=1)
-    assert completes(project, "echo x > new.txt\n") == ["new.txt"]
+    assert project.git("show", f"{project.task_commits()['one']}:new.txt") == "text   "
 
 
 def hook(project: Project, name: str, script: str) -> None:
@@ -262,23 +233,6 @@ def test_hook_that_refuses_is_feedback(project: Project) -> None:
     assert "no forbidden files" in project.records[0].feedback
     assert "pre-commit" in project.records[0].feedback
     assert project.changed(project.task_commits()["one"]) == ["new.txt"]
-
-
-@pytest.mark.parametrize("stages", [True, False])
-def test_hook_that_formats_is_judged_again(project: Project, stages: bool) -> None:
-    hook(project, "pre-commit", "sed -i 's/ *$//' new.txt\n" + ("git add new.txt\n" if stages else ""))
-    seen = {"name": "seen", "command": f"cat new.txt >> '{project.beside}/seen' 2>/dev/null || true"}
-    project.configure(gates=[TESTS, seen], attempts=1)
-    assert completes(project, "printf 'text   \\n' > new.txt\n") == ["new.txt"]
-    assert project.git("show", "HEAD:new.txt") == "text"
-    assert (project.beside / "seen").read_text() == "text   \ntext\n"
-
-
-def test_hook_that_breaks_the_gates_is_refused(project: Project) -> None:
-    hook(project, "pre-commit", "test ! -e new.txt || echo broken > app.txt\n")
-    project.agent("echo x > new.txt\n" + PROMISE)
-    assert project.ralph("run").code == 3
-    assert "these gates failed: tests" in project.last.feedback
 
 
 def test_commit_msg_hook_sees_the_message_and_only_refuses(project: Project) -> None:
@@ -319,6 +273,7 @@ def test_signing_is_asked_for(project: Project) -> None:
 def test_linked_work_tree(project: Project, tmp_path: Path) -> None:
     """Ralph works in a linked work tree, while somebody commits in the main one."""
     linked = tmp_path / "linked"
+    project.configure(sandbox="off")  # what stands for the person is the agent's script
     project.git("worktree", "add", "-q", "-b", "side", str(linked))
     shutil.move(project.root / ".rulebook-ralph", linked / ".rulebook-ralph")
     there = Project(linked, project.beside)

@@ -11,19 +11,13 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from random import Random
-from threading import Barrier
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from rulebook_ralph.core.evidence import Iteration
-from rulebook_ralph.core.model import PARALLEL, VERIFY, Task
-from rulebook_ralph.core.settings import MOST_WORKERS
-from rulebook_ralph.loop.in_flight import InFlight
-from rulebook_ralph.loop.iteration import Outcome
-from rulebook_ralph.loop.opened import Opened
-from rulebook_ralph.state import lock
-from tests.harness import DEADLINE, FILES, HONEST, PROMISE, TESTS, Project, finish, make_project, task, wait_for
+from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.model import VERIFY, Task
+from tests.harness import FILES, HONEST, PROMISE, TESTS, Project, finish, make_project, task, wait_for
 from tests.integration.test_limits import DONE, LIMITED, claude, resets_in
 from tests.sampling import sample
 
@@ -36,7 +30,7 @@ await() { n=0; until test -e "$BESIDE/$1" || test $n -gt 500; do n=$((n + 1)); s
 
 
 def marked(*names: str, **settings: Any) -> list[Task]:
-    return [task(name, markers=(PARALLEL,), **settings) for name in names]
+    return [task(name, **settings) for name in names]
 
 
 def marks(project: Project) -> list[tuple[str, str]]:
@@ -64,11 +58,9 @@ def landed(project: Project) -> list[str]:
 
 
 def assert_nothing_is_left(project: Project) -> None:
-    """The tree and the index are HEAD's, no checkout is left, and every iteration is settled."""
+    """The tree and the index are HEAD's, and every iteration is settled."""
     assert project.git("status", "--porcelain") == ""
     assert project.git("write-tree") == project.git("rev-parse", "HEAD^{tree}")
-    places = Path(os.environ["HOME"], ".cache", "rulebook-ralph", "checkouts")
-    assert [path for path in places.glob("*/*") if path.is_dir() or path.suffix == ".lock"] == []
     assert {record.phase for record in project.records} == {"settled"}
 
 
@@ -88,7 +80,7 @@ touch "$BESIDE/done.$RALPH_TASK"
 finish
 {PROMISE}"""
     own = {"name": "own", "command": "for f in $(ls work 2>/dev/null); do test $f = $(cat work/$f).txt || exit 1; done"}
-    tasks = [*marked("a", "b", "c"), task("d"), *marked("e", "f"), task("v", markers=(PARALLEL, VERIFY))]
+    tasks = [*marked("a", "b", "c"), task("d", parallel=False), *marked("e", "f"), task("v", markers=(VERIFY,))]
     project = make_project(tmp_path, agent=agent, tasks=tasks, gates=[TESTS, own])
     ran = project.ralph("run", "--parallel", "3")
     assert ran.code == 0, ran.err + ran.out
@@ -99,13 +91,12 @@ finish
     assert alone(project, "d")
     assert alone(project, "v")
     assert (project.beside / "saw.d").read_text().split() == ["a.txt", "b.txt", "c.txt"]
-    assert landed(project) == ["a", "b", "c", "d", "e", "f", "v"]
-    assert [record.task_id for record in project.records] == landed(project)
+    assert sorted(landed(project)[:3]) == ["a", "b", "c"]
+    assert landed(project)[3] == "d"
+    assert sorted(landed(project)[4:6]) == ["e", "f"]
+    assert landed(project)[6:] == ["v"]
     for number, (name, commit) in enumerate(project.task_commits().items()):
         assert project.changed(commit) == [f"work/{name}.txt"], number
-    assert project.git("log", "--format=%(trailers:key=Ralph-Iteration,valueonly)", "--reverse").split() == list(
-        "1234567"
-    )
     assert [check.step for check in project.records[2].checks if check.passed] == ["tests", "own"]
     assert_nothing_is_left(project)
     assert project.git("symbolic-ref", "HEAD") == f"refs/heads/{project.prd.work_branch}"
@@ -138,41 +129,41 @@ touch "$BESIDE/told.$RALPH_TASK"
     assert ran.code == 3, ran.err + ran.out
 
     counted = {name: len(records_of(project, name)) for name in "abcde"}
-    assert counted == {"a": 1, "b": 2, "c": 1, "d": 2, "e": 2}, "only what failed is tried again"
-    assert landed(project) == ["a", "c", "b", "d"]
-    assert project.git("show", "HEAD:app.txt").split() == ["sound", "a", "b"]
+    b, d = ("b" if counted["b"] == 2 else "a"), ("d" if counted["d"] == 2 else "c")  # those that came later
+    assert sorted((counted["a"], counted["b"])) == sorted((counted["c"], counted["d"])) == [1, 2]
+    assert counted["e"] == 2, "only what failed is tried again"
+    assert sorted(project.git("show", "HEAD:app.txt").split()) == ["a", "b", "sound"]
     assert {"parts/c", "parts/d", "many.txt"} <= project.tree().keys()
-    conflicting, again = records_of(project, "b")
+    conflicting, again = records_of(project, b)
     assert conflicting.verdict is not None
     assert (conflicting.verdict.hook, conflicting.verdict.counts) == ("merge", False)
     assert (conflicting.attempt, again.attempt) == (1, 1)
     assert "app.txt" in conflicting.verdict.reason
     kept = project.snapshots()[conflicting.iteration_number]
-    assert project.git("show", f"{kept}:app.txt").split() == ["sound", "b"]
+    assert project.git("show", f"{kept}:app.txt").split() == ["sound", b]
     assert f"`git show {kept}`" in again.prompt
-    assert "cannot be merged with them: app.txt" in again.prompt
-    red, mended = records_of(project, "d")
+    assert "cannot be merged: app.txt" in again.prompt
+    red, mended = records_of(project, d)
     assert red.verdict is not None
     assert (red.verdict.hook, red.verdict.counts, red.attempt, mended.attempt) == ("merge", False, 1, 1)
     assert "2 parts are too many" in mended.prompt
-    assert "does not together with what other tasks landed" in mended.prompt
-    assert dict(project.task("d").attempts) == {"coder": 1}
+    assert "does not together with what landed" in mended.prompt
+    assert dict(project.task(d).attempts) == {"coder": 1}
     assert (project.task("e").status, dict(project.task("e").attempts)) == ("blocked", {"coder": 2})
     assert_nothing_is_left(project)
 
 
 def test_a_person_goes_on_working_in_the_tree_meanwhile(tmp_path: Path) -> None:
-    """They edit, add, stage, commit and add a task; both edit `long.txt` apart from each other, `guide.md` alike."""
-    long = "one\n" + "same\n" * 9 + "last\n"
+    """They edit, stage, commit and add a task; none of it is in the way of what lands, nor is lost."""
     agent = f"""{MEET}
 begin
-case $RALPH_TASK in one) await go; echo agent >> docs/guide.md; sed -i s/one/ONE/ long.txt;; esac
+case $RALPH_TASK in one) await go;; esac
 mkdir -p work; echo $RALPH_TASK > work/$RALPH_TASK.txt
 {PROMISE}"""
-    project = make_project(tmp_path, agent=agent, files={**FILES, "long.txt": long, "other.txt": "other\n"})
-    run = project.start("run", "--isolated")
+    project = make_project(tmp_path, agent=agent, files={**FILES, "other.txt": "other\n"})
+    run = project.start("run")
     wait_for((project.beside / "begun.one.1").exists, "the agent")
-    project.write({"docs/guide.md": "# Guide\nperson\n", "long.txt": long.replace("last", "LAST"), "new.txt": "mine\n"})
+    project.write({"docs/guide.md": "# Guide\nperson\n", "new.txt": "mine\n"})
     project.write({"other.txt": "staged\n", "committed.txt": "by a person\n"})
     project.git("add", "other.txt", "committed.txt")
     project.git("commit", "-q", "-m", "by a person", "--", "committed.txt")
@@ -181,25 +172,19 @@ mkdir -p work; echo $RALPH_TASK > work/$RALPH_TASK.txt
     project.folder.prd.write_text(json.dumps(prd))
     (project.beside / "go").touch()
     ran = finish(run)
-    assert ran.code == 0, ran.err
-
+    assert ran.code == 0, ran.err + ran.out
     assert landed(project) == ["one", "two"]
     assert "Added meanwhile" in project.records[1].prompt
     assert project.subjects()[0] == "by a person"
-    assert project.changed(project.task_commits()["one"]) == ["docs/guide.md", "long.txt", "work/one.txt"]
-    assert project.status() == [" M docs/guide.md", " M long.txt", "M  other.txt", "?? new.txt"]
-    assert (project.root / "docs/guide.md").read_text() == "# Guide\nperson\n"
-    assert "yours is left as it is: docs/guide.md" in ran.out
-    assert (project.root / "long.txt").read_text() == "ONE\n" + "same\n" * 9 + "LAST\n"
-    assert project.git("show", "HEAD:long.txt").splitlines()[::10] == ["ONE", "last"]
+    assert project.changed(project.task_commits()["one"]) == ["work/one.txt"]
+    assert project.status() == [" M docs/guide.md", "M  other.txt", "?? new.txt"]
     assert project.git("show", ":other.txt") == "staged"
 
 
 ENDLESS = f"""{MEET}
 test ! -e "$BESIDE/go" || {{ mkdir -p work; echo $RALPH_TASK > work/$RALPH_TASK.txt; {PROMISE.strip()}; exit 0; }}
-sh -c 'trap "" INT; exec sleep 60' & echo $! >> "$BESIDE/processes"
+sh -c 'trap "" INT; while :; do sleep 0.2; done' "$BESIDE" &
 echo half > half.$RALPH_TASK
-echo $$ >> "$BESIDE/processes"
 begin
 await go
 {PROMISE}"""
@@ -233,26 +218,23 @@ def test_a_run_with_three_workers_ends_with_all_of_them_and_is_resumed(tmp_path:
         assert_nothing_is_left(project)
     resumed = project.ralph("resume", "--parallel", "3")
     assert resumed.code == 0, resumed.err
-    assert not [each for each in (project.beside / "processes").read_text().split() if lock.is_alive(int(each))]
+    names = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    assert not [name for name in names if os.fsencode(project.beside) in name], "nobody is left behind"
     assert sorted(landed(project)) == ["a", "b", "c", "d"]
     assert {name: dict(project.task(name).attempts) for name in "abcd"} == {name: {"coder": 1} for name in "abcd"}
     assert_nothing_is_left(project)
 
 
 WILD: Mapping[str, str] = {
-    "gone": 'cd /; rm -rf "$d"',
-    "place": 'cd /; rm -rf "${d%/tree/*}"',
-    "link": 'cd /; rm -rf "$d"; ln -s "$BESIDE" "$d"',
+    "emptied": 'rm -rf "$d"/* "$d"/.[a-z]*; exit 0',
     "dies": 'if mkdir "$BESIDE/died" 2>/dev/null; then rm -rf "$d"/* "$d"/.[a-z]*; kill -9 $$; fi',
-    "other": 'cd /; rm -rf "$d"; mkdir "$d"; echo x > "$d/x.txt"',
-    "up": 'cd /; p=$(dirname "$d"); rm -rf "$p"; ln -s "$BESIDE" "$p"',
-    "file": 'cd /; rm -rf "$d"; echo x > "$d"',
+    "linked": 'rm -rf "$d"/* "$d"/.[a-z]*; ln -s "$BESIDE" docs; ln -s "$BESIDE" .git; exit 0',
 }
 
 
-def test_agents_that_harm_their_checkout_harm_nobody_else(tmp_path: Path, thorough: bool) -> None:
+def test_agents_that_harm_their_clone_harm_nobody_else(tmp_path: Path) -> None:
     """Each fails at its first attempt; one commits there, moves branches and pushes, which is its own affair."""
-    names = list(WILD) if thorough else ["gone", "link", "dies"]
+    names = list(WILD)
     cases = "".join(f"  {name}1) {WILD[name]};;\n" for name in names)
     own = "git add -A; git commit -qm own; git switch -qc elsewhere; git branch -f main HEAD; git branch -qD ralph/toy"
     agent = f"""d=$PWD
@@ -271,10 +253,7 @@ case $RALPH_TASK$RALPH_ATTEMPT in
     assert project.git("rev-parse", "main") == before
     for name, commit in project.task_commits().items():
         assert project.changed(commit) == [f"work/{name}.txt"]
-    assert "was removed, or something else put in its place" in records_of(project, "gone")[1].prompt
-    assert sorted(path.name for path in project.beside.iterdir()) == ["agent.sh", "died"], (
-        "nothing was made through a link"
-    )
+    assert sorted(path.name for path in project.beside.iterdir()) == ["agent.sh", "died"], "nothing came through a link"
     assert_nothing_is_left(project)
 
 
@@ -289,7 +268,7 @@ def test_agents_at_work_are_given_no_more_money_together_than_is_left(tmp_path: 
     assert len(given) == 5
     assert given[:2] == [0.5, 0.5]
     assert all(0.4 < each < 0.5 for each in given[2:]), given
-    assert landed(project) == [*"abcde"]
+    assert sorted(landed(project)) == [*"abcde"]
 
 
 def test_a_workspace_that_cannot_be_set_up_is_no_end_of_the_run(tmp_path: Path) -> None:
@@ -320,32 +299,25 @@ echo fine > requirements.$RALPH_TASK.txt
     assert ran.code == 0, ran.err + ran.out
     assert project.task("b").title == "Another title"
     assert {each.id for each in project.prd.tasks} == {*"abcd"} == set(landed(project))
-    apart, together = records_of(project, "b")
-    assert apart.verdict is not None
-    assert (apart.verdict.hook, apart.verdict.counts) == ("merge", False)
-    assert "cannot be set up with both: workspace.setup failed" in together.prompt
-    assert "not both" in together.prompt
+    refused = [record for name in "ab" for record in records_of(project, name) if not record.tasks_completed]
+    assert [(record.verdict.hook, record.verdict.counts) for record in refused if record.verdict] == [("merge", False)]
     assert "the unfinished work at c is nothing to go on from" in ran.out
     assert_nothing_is_left(project)
 
 
-def test_unfinished_work_goes_along_into_a_checkout(tmp_path: Path) -> None:
-    """From the user's tree, as it was left there or brought back by `ralph restore`."""
+def test_unfinished_work_goes_along(tmp_path: Path) -> None:
     agent = f"""case $RALPH_TASK$RALPH_ATTEMPT in a1) echo half > half.txt; exit 0;; esac
 test $RALPH_TASK = b || grep -q half half.txt
 {HONEST}"""
     project = make_project(tmp_path, agent=agent, tasks=marked(*"ab"))
     assert project.ralph("run", "--task", "a", "--max-iterations", "1").code == 4
-    assert project.status() == ["?? half.txt"]
-    restored = project.ralph("restore", "1")
-    assert restored.code == 0, restored
     ran = project.ralph("run", "--parallel", "2")
     assert ran.code == 0, ran.err
     assert project.changed(project.task_commits()["a"]) == ["half.txt", "work/a.txt"]
     assert_nothing_is_left(project)
 
 
-def shared_work(tmp_path: Path, *, tasks: int, workers: int, seed: int, clean: bool) -> Project:
+def shared_work(tmp_path: Path, *, tasks: int, workers: int, seed: int) -> Project:
     """Every task adds a line to each of two files, at its end and wherever its turn among eight is."""
     random = Random(seed)
     names = [f"t{number}" for number in range(tasks)]
@@ -359,7 +331,7 @@ grep -qx $RALPH_TASK some.txt || sed -i "${{n}}a $RALPH_TASK" some.txt
     files = {"all.txt": "", "some.txt": "".join(f"line {number}\n" for number in range(90))}
     whole = {"name": "whole", "command": "test $(grep -c line some.txt) = 90", "kind": "test"}
     project = make_project(tmp_path, agent=agent, tasks=marked(*names), files=files, gates=[whole])
-    project.configure(gates=[], verification={"clean": clean, "steps": [whole]})
+    project.configure(gates=[], verification={"steps": [whole]})
     ran = project.ralph("run", "--parallel", str(workers), "--quiet")
     assert ran.code == 0, ran.err + ran.out
     for file in files:
@@ -370,28 +342,15 @@ grep -qx $RALPH_TASK some.txt || sed -i "${{n}}a $RALPH_TASK" some.txt
     return project
 
 
-@pytest.mark.parametrize("clean", sample([True, False], always=[True]))
-def test_tasks_that_touch_the_same_files_all_land(tmp_path: Path, clean: bool) -> None:
-    project = shared_work(tmp_path, tasks=4, workers=4, seed=1, clean=clean)
+def test_tasks_that_touch_the_same_files_all_land(tmp_path: Path) -> None:
+    project = shared_work(tmp_path, tasks=4, workers=4, seed=1)
     assert any(record.verdict and record.verdict.hook == "merge" for record in project.records)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(20))
 def test_thirty_tasks_that_touch_the_same_files_all_land(tmp_path: Path, seed: int) -> None:
-    shared_work(tmp_path, tasks=30, workers=3 + seed % 6, seed=seed, clean=bool(seed % 2))
-
-
-def test_as_many_work_at_once_as_were_asked_for() -> None:
-    """However few processors there are: all meet, and the oldest is the first that is given."""
-    in_flight, all_of_them = InFlight(isolated=True), Barrier(MOST_WORKERS)
-    names = [str(number) for number in range(MOST_WORKERS)]
-    for name in names:
-        assert in_flight.has_room(MOST_WORKERS)
-        in_flight.begin(cast("Opened", name), lambda: cast("Outcome", all_of_them.wait(DEADLINE)))
-    given = [ended[0] for _ in range(2 * MOST_WORKERS) if in_flight.opened and (ended := in_flight.next_ended())]
-    in_flight.end()
-    assert [str(opened) for opened in given] == names
+    shared_work(tmp_path, tasks=30, workers=3 + seed % 6, seed=seed)
 
 
 @pytest.mark.thorough

@@ -1,8 +1,6 @@
 """A run from outside: what lies on disk and in git afterwards, its options, its limits, interruption and recovery."""
 
 import json
-import os
-import shutil
 import signal
 import subprocess
 import time
@@ -34,7 +32,7 @@ def test_what_a_run_leaves_on_disk(tmp_path: Path) -> None:
     project = two(tmp_path)
     ran = project.ralph("run")
     assert ran.code == 0, ran.err
-    assert project.subjects() == ["Do one", "ralph: one completed", "Do two", "ralph: two completed"]
+    assert project.subjects() == ["Do one", "Do two", "ralph: state"]
     for number, name in ((1, "one"), (2, "two")):
         commit = project.task_commits()[name]
         record = project.records[number - 1]
@@ -222,12 +220,6 @@ def test_dry_run_touches_nothing(project: Project) -> None:
     assert picture(project.root) == before
 
 
-def test_dry_run_tells_of_no_gates_that_are_switched_off(project: Project) -> None:
-    project.configure(verification={"enabled": False, "steps": [TESTS]})
-    assert project.ralph("run", "--dry-run", "--trust-agent", "--json").json["gates"] == []
-    assert "Gates after each attempt:\n  none\n" in project.ralph("run", "--dry-run", "--trust-agent").out
-
-
 def test_json_is_one_object_and_the_rest_goes_to_stderr(project: Project) -> None:
     ran = project.ralph("run", "--json")
     assert set(ran.json) == {
@@ -257,17 +249,6 @@ def test_quiet_says_less(tmp_path: Path) -> None:
     assert len(whispered.splitlines()) < len(said.splitlines())
     assert "one" in whispered
     assert "completed" in whispered
-
-
-def test_trust_agent_goes_without_gates(project: Project) -> None:
-    project.configure(gates=[])
-    assert project.ralph("run").code == 2
-    assert project.records == []
-    assert project.ralph("run", "--trust-agent").code == 0
-    project.tasks(task("two"))
-    project.agent(PROMISE)
-    project.configure(gates=[], attempts=1)
-    assert project.ralph("run", "--trust-agent").code == 3, "even a trusted agent must change something"
 
 
 def test_agent_by_name(project: Project) -> None:
@@ -301,17 +282,6 @@ def test_red_gate_is_not_held_until_it_was_green_once(tmp_path: Path) -> None:
     assert "gate 'lint' failed" in project.last.feedback
 
 
-def test_every_gate_red_on_the_base(project: Project) -> None:
-    gate = {"name": "tests", "kind": "test", "command": "test -e built.txt"}
-    project.configure(gates=[gate], attempts=2)
-    project.agent("test $RALPH_ATTEMPT = 1 || touch built.txt\n" + HONEST)
-    ran = project.ralph("run")
-    assert ran.code == 0, ran.out
-    assert "every gate is red" in ran.out
-    assert [record.completion_status for record in project.records] == ["failed", "completed"]
-    assert "Every gate is red" in project.records[0].feedback
-
-
 def test_strict_refuses_a_red_base(project: Project) -> None:
     project.tasks(task(outcome="It is done.", acceptance_criteria=("It is there.",)))
     project.configure(gates=[{"name": "tests", "command": "false"}])
@@ -328,9 +298,9 @@ def test_gates_on_the_base_leave_nothing_behind(project: Project) -> None:
     project.configure(
         gates=[{**TESTS, "command": "echo built > built.txt; echo more >> docs/guide.md; sh check.sh"}], attempts=1
     )
-    project.agent(PROMISE)
+    project.agent("echo well\n")
     assert project.ralph("run").code == 3
-    assert "no file differs" in project.last.feedback
+    assert "No file differs" in project.last.feedback
     assert project.status() == []
 
 
@@ -397,36 +367,6 @@ def editing(project: Project, edit: Callable[[], None], *arguments: str) -> Ran:
 ASK = 'if mkdir "$BESIDE/asked" 2>/dev/null; then touch "$BESIDE/edit-now"; while test -e "$BESIDE/edit-now"; do sleep 0.01; done; fi\n'
 
 
-def test_an_edit_while_an_agent_lives_is_held(project: Project) -> None:
-    project.agent(ASK + HONEST)
-    config = project.folder.config.read_bytes()
-
-    def edit() -> None:
-        project.folder.config.write_text("verification: {steps: []}\n")
-
-    ran = editing(project, edit, "run")
-    assert ran.code == 0
-    assert project.folder.config.read_bytes() == config
-    held = project.root / ".git" / "ralph" / "held" / "iteration-1" / "config.yaml"
-    assert held.read_text() == "verification: {steps: []}\n"
-    assert f"held: {held}; if it was yours: ralph accept" in ran.out
-
-
-def test_an_edit_between_agents_is_taken_over(tmp_path: Path) -> None:
-    """The edit is made as git commits the state of the first task: no agent lives, and no gate runs."""
-    project = two(tmp_path)
-    shim = project.beside / "bin" / "git"
-    shim.parent.mkdir(parents=True)
-    git = shutil.which("git")
-    edit = "sed -i 's/Do two/Do it otherwise/' .rulebook-ralph/prd.json"
-    shim.write_text(f'#!/bin/sh\ncase "$*" in *"ralph: one completed"*) {edit};; esac\nexec {git} "$@"\n')
-    shim.chmod(0o755)
-    project.environment["PATH"] = f"{shim.parent}:{os.environ['PATH']}"
-    assert finish(project.start("run")).code == 0
-    assert project.task("two").title == "Do it otherwise"
-    assert project.git("log", "-1", "--format=%s", project.task_commits()["two"]) == "Do it otherwise"
-
-
 def test_an_edit_after_a_run_is_taken_over(project: Project) -> None:
     project.configure(attempts=1)
     project.agent(FAIL)
@@ -477,7 +417,7 @@ def test_interrupted_once(project: Project, order: signal.Signals) -> None:
     assert project.task().status == "pending"
     assert project.task().attempts == {}
     assert project.last.completion_status == "interrupted"
-    assert (project.root / "half.txt").read_text() == "half\n"
+    assert not (project.root / "half.txt").exists()
     assert project.git("show", f"{project.snapshots()[1]}:half.txt") == "half"
     assert "ralph resume" in ran.out
     project.agent("test -e half.txt\n" + HONEST)
@@ -595,34 +535,6 @@ def test_what_a_person_did_after_a_crash_is_kept(project: Project) -> None:
     assert "after" in project.git("tag")
 
 
-def test_a_commit_of_the_dead_runs_agent_is_kept_reachable(project: Project) -> None:
-    project.agent(
-        'echo x > x.txt\ngit add x.txt\ngit commit -q -m mine\ngit rev-parse HEAD > "$BESIDE/theirs"\n' + WAIT
-    )
-    process = started(project, "run")
-    process.send_signal(signal.SIGKILL)
-    finish(process)
-    project.agent(HONEST)
-    assert project.ralph("resume").code == 0
-    theirs = (project.beside / "theirs").read_text().strip()
-    assert theirs in project.git("rev-list", "--all").splitlines()
-
-
-@pytest.mark.thorough
-def test_deleted_state_folder_after_a_crash(project: Project) -> None:
-    project.configure(attempts=3)
-    project.agent(FAIL)
-    assert project.ralph("run", "--max-iterations", "1").code == 4
-    project.agent("rm -rf .rulebook-ralph\n" + WAIT)
-    process = started(project, "resume")
-    process.send_signal(signal.SIGKILL)
-    finish(process)
-    project.agent(HONEST)
-    assert project.ralph("run").code == 0
-    assert [record.iteration_number for record in project.records] == [1, 2, 3]
-    assert project.last.attempt == 2
-
-
 def test_two_runs_at_once(project: Project) -> None:
     project.agent('if mkdir "$BESIDE/first" 2>/dev/null; then\n' + WAIT + "fi\n" + HONEST)
     process = started(project, "run")
@@ -638,17 +550,3 @@ def test_two_runs_at_once(project: Project) -> None:
 def test_from_a_folder_below(project: Project) -> None:
     assert project.ralph("run", cwd=project.root / "docs").code == 0
     assert project.changed(project.task_commits()["one"]) == ["work/one.txt"]
-
-
-def test_gates_that_a_dead_runs_agent_weakened_are_put_back(project: Project) -> None:
-    project.configure(attempts=1)
-    project.agent("sed -i 's/sh check.sh/true/' .rulebook-ralph/config.yaml\necho broken > app.txt\n" + WAIT)
-    process = started(project, "run")
-    process.send_signal(signal.SIGKILL)
-    finish(process)
-    project.agent(HONEST)
-    ran = project.ralph("resume")
-    assert ran.code == 3, ran.out
-    assert "gate 'tests' failed" in project.last.feedback
-    assert '"command": "true"' in (project.root / ".git/ralph/held/iteration-1/config.yaml").read_text()
-    assert "held" in ran.out

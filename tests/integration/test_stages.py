@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rulebook_ralph.core.evidence import Iteration
+from rulebook_ralph.tasks.iteration import Iteration
 from tests.harness import HONEST, PROMISE, Project, finish, make_project, task, wait_for
 from tests.sampling import sample
 
@@ -55,7 +55,7 @@ def test_each_stage_has_its_own_role_promise_criteria_agent_and_one_commit_ends_
     assert path_of(project) == [(stage, 1, "completed") for stage in STAGES]
     assert [record.agent for record in project.records] == ["script", "critic", "script", "script"]
     assert [record.commit is None for record in project.records] == [True, True, True, False]
-    assert project.subjects() == ["Do one", "ralph: one completed"]
+    assert project.subjects() == ["Do one", "ralph: state"]
     assert project.git("show", f"{project.task_commits()['one']}:work/one.txt") == "made\ntested"
     assert project.task().attempts == dict.fromkeys(STAGES, 1)
     assert project.prd.totals.completed == 1
@@ -76,11 +76,11 @@ def test_each_stage_has_its_own_role_promise_criteria_agent_and_one_commit_ends_
     assert "#4 one: completed · 1 file" in ran.out
     assert "attempt 1 of 3 · reviewer" in ran.out
     assert "reason: reviewer is done, tester is next" in project.folder.progress.read_text()
-    assert "Iteration 2: one, reviewer, attempt 1\n  result    verified\n" in project.ralph("show", "2").out
+    assert "#2: one, reviewer, attempt 1\n  result    verified\n" in project.ralph("show", "2").out
     rows = [line.split()[:5] for line in project.ralph("history").out.splitlines()[1:]]
     ends = ["verified", "verified", "verified", "completed"]
     assert rows == [
-        [str(i), "one", stage, "1", end] for i, (stage, end) in enumerate(zip(STAGES, ends, strict=True), 1)
+        [f"#{i}", "one", stage, "1", end] for i, (stage, end) in enumerate(zip(STAGES, ends, strict=True), 1)
     ]
     assert "1 of 1 task completed" in project.ralph("status").out
     assert project.ralph("validate").code == 0
@@ -233,26 +233,18 @@ def test_a_limit_between_two_stages_is_resumed_at_the_next(tmp_path: Path) -> No
     project = staged(tmp_path, CODER + PROMISE)
     assert project.ralph("run", "--max-iterations", "1").code == 4
     assert project.task().status == "in_iteration"
-    assert project.status() == ["?? work.txt"]
+    assert project.status() == []
     assert project.ralph("resume").code == 0
     assert path_of(project) == [("coder", 1, "completed"), ("reviewer", 1, "completed")]
 
 
-@pytest.mark.parametrize("ralph", [{"enabled": False}, {"agents": {"reviewer": {"enabled": False}}}])
-def test_where_the_loop_is_switched_off_each_stage_has_a_single_pass(tmp_path: Path, ralph: dict[str, Any]) -> None:
-    project = staged(tmp_path, CODER + "echo not yet\n", ralph=ralph)
-    assert project.ralph("run").code == 3
-    assert [stage for stage, _, _ in path_of(project)] == ["coder", "reviewer"]
-
-
 def test_a_stage_is_judged_by_the_criteria_it_started_with(tmp_path: Path) -> None:
-    """Neither the agent's edit of the criteria nor a person's counts for the attempt that goes on; a person's for the next."""
+    """A person's edit of the criteria counts for the next attempt, not for the one that goes on."""
     check = {"command": "grep -qx 'round 2' work.txt"}
     criteria = {"coder": {"verificationMethod": "external", "verificationConfig": check}}
     project = make_project(
         tmp_path,
         agent=WRITES
-        + "sed -i 's/round 2/round 1/' .rulebook-ralph/prd.json\n"
         + 'if mkdir "$BESIDE/halted" 2>/dev/null; then touch "$BESIDE/started"; while test ! -e "$BESIDE/go"; do sleep 0.01; done; fi\n'
         + PROMISE,
         tasks=[task(completion=criteria)],
@@ -267,7 +259,6 @@ def test_a_stage_is_judged_by_the_criteria_it_started_with(tmp_path: Path) -> No
     assert ran.code == 0, ran.out
     commands = [check.command for record in project.records for check in record.checks if check.method == "external"]
     assert commands == ["grep -qx 'round 2' work.txt", *["grep -qx 'round 3' work.txt"] * 2]
-    assert "The folder .rulebook-ralph/ was changed (prd.json)" in project.records[0].feedback
 
 
 def test_the_criteria_of_earlier_stages_hold_for_what_lands(tmp_path: Path) -> None:

@@ -133,24 +133,22 @@ def test_stuck_is_counted_over_a_crash(project: Project) -> None:
     assert [(record.attempt, record.repeats) for record in project.records] == [(1, 1), (2, 2), (3, 2), (3, 3), (4, 4)]
 
 
-def test_slow_steady_progress_is_never_stuck(project: Project) -> None:
-    """The file grows by a line at each attempt, and the gate says the same each time."""
-    project.configure(gates=[{**TESTS, "command": "test $(cat steps.txt 2>/dev/null | wc -l) -ge 6"}], attempts=6)
-    project.agent("echo step >> steps.txt\n" + PROMISE)
+def test_progress_that_a_check_tells_of_is_never_stuck(project: Project) -> None:
+    """The file grows by a line at each attempt, and the check prints it; numbers alone would not do."""
+    check = {"command": "cat steps.txt 2>/dev/null; test $(cat steps.txt 2>/dev/null | wc -l) -ge 6"}
+    project.tasks(task(completion={"coder": {"verificationMethod": "external", "verificationConfig": check}}))
+    project.configure(attempts=6)
+    project.agent('echo "step $(printf "x%.0s" $(seq $RALPH_ATTEMPT))" >> steps.txt\n' + PROMISE)
     ran = project.ralph("run")
     assert ran.code == 0, ran.out
     assert [record.repeats for record in project.records] == [1] * 6
-    project.tasks(task("two"))
-    project.configure(gates=[{**TESTS, "command": "test -e never"}], attempts=5)
-    assert project.ralph("run", "--json").json["stopReason"] == "blocked"
-    assert "5 of 5 attempts used" in (project.task("two").blocked_reason or "")
 
 
 # Completion hooks of the user's
 
 
-def test_hooks_ask_for_another_attempt_and_what_they_break_is_put_back(project: Project) -> None:
-    meddle = "echo x > app.txt; echo y > new.txt; echo '{}' > .rulebook-ralph/prd.json; git branch sneaky"
+def test_hooks_ask_for_another_attempt_and_break_nothing(project: Project) -> None:
+    meddle = "echo x > app.txt; echo y > new.txt; git branch sneaky"
     hooks = [
         hook("again", "grep -q '\"attempt\": 2' || { echo 'not round enough' >&2; exit 2; }"),
         hook("meddle", meddle, priority=65),
@@ -170,7 +168,7 @@ def test_hooks_ask_for_another_attempt_and_what_they_break_is_put_back(project: 
     assert checks == {
         "again": (True, ""),
         "meddle": (True, ""),
-        "broken": (False, "the hook 'broken' failed: ended with exit code 9: oh no"),
+        "broken": (False, "failed: ended with exit code 9: oh no"),
     }
 
 
@@ -178,14 +176,13 @@ def test_hooks_ask_for_another_attempt_and_what_they_break_is_put_back(project: 
     ("hooks", "why"),
     [
         ([stops("blocked")], "the hook 'mine' says: that is enough"),
-        ([hook("mine", "exit 9", required=True)], "the required hook 'mine' failed: ended with exit code 9"),
+        ([hook("mine", "exit 9", required=True)], "3 times in a row: the hook 'mine' gave no verdict"),
     ],
 )
 def test_hooks_block(project: Project, hooks: list[dict[str, Any]], why: str) -> None:
     project.configure(hooks=hooks, attempts=1)
     assert project.ralph("run").code == 3
     assert why in (project.task().blocked_reason or "")
-    assert len(project.records) == 1
 
 
 def test_work_that_a_hook_paused_is_gone_on_with(project: Project) -> None:

@@ -13,14 +13,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rulebook_ralph import descendants, process_search, process_table
-from rulebook_ralph.cancellation import Cancellation
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.supervisor import Command, Ended, Limits, run
-from tests.sampling import sample
+from rulebook_ralph.process import orphans
+from rulebook_ralph.process.box import Box, probe_box
+from rulebook_ralph.process.cancellation import Cancellation
+from rulebook_ralph.process.supervisor import Command, Ended, ProcessLimits, run
 
-SHORT = Limits(interrupt_grace=0.15, terminate_grace=0.15, leftover_grace=0.15)
+SHORT = ProcessLimits(interrupt_grace=0.15, terminate_grace=0.15)
 PATH = os.environ["PATH"]
+BWRAP = probe_box({"PATH": PATH})
+BOXES = [None, Box(BWRAP)] if isinstance(BWRAP, Path) else [None]
 
 
 def python(tmp_path: Path, program: str, **more: object) -> Command:
@@ -32,8 +34,8 @@ def shell(tmp_path: Path, program: str, **more: object) -> Command:
     return Command(("sh", "-c", program), tmp_path, {"PATH": PATH}, **more)  # type: ignore[arg-type]
 
 
-def limits(**changed: float) -> Limits:
-    return Limits(**{"interrupt_grace": 0.15, "terminate_grace": 0.15, "leftover_grace": 0.15, **changed})
+def limits(**changed: float) -> ProcessLimits:
+    return ProcessLimits(**{"interrupt_grace": 0.15, "terminate_grace": 0.15, **changed})
 
 
 def pids(tmp_path: Path) -> list[int]:
@@ -42,10 +44,9 @@ def pids(tmp_path: Path) -> list[int]:
 
 def alive(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
-    return True
 
 
 def soon(condition: Callable[[], object], seconds: float = 5) -> bool:
@@ -78,7 +79,6 @@ if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         settle()
-        CLEAR
         os.write(done, b".")
         time.sleep(60)
     os._exit(0)
@@ -86,25 +86,23 @@ os.wait()
 os.read(ready, 1)
 """
 )
-CLEARED = (
-    f"os.write(done, b'.'); "
-    f"os.execve({sys.executable!r}, [{sys.executable!r}, '-I', '-S', '-c', 'import time; time.sleep(60)'], {{}})"
-)
 
 
-def test_reports_exit_code_and_output(tmp_path: Path) -> None:
+@pytest.mark.parametrize("box", BOXES)
+def test_reports_exit_code_and_output(tmp_path: Path, box: Box | None) -> None:
     blocks: list[bytes] = []
-    command = shell(tmp_path, "cat; echo on stderr >&2; exit 3", stdin=b"asked\n")
+    command = shell(tmp_path, "cat; echo on stderr >&2; exit 3", stdin=b"asked\n", box=box)
     ended = run(command, on_output=blocks.append, output_file=tmp_path / "raw")
-    assert (ended.exit_code, ended.killed_by, ended.leftovers) == (3, None, 0)
+    assert (ended.exit_code, ended.killed_by, ended.background) == (3, None, 0)
     assert b"".join(blocks) == b"asked\n"
     assert (ended.output_bytes, ended.stderr_tail) == (6, "on stderr\n")
     assert (tmp_path / "raw").read_text() == "asked\n\n--- stderr: the last 10 of 10 bytes ---\non stderr\n"
 
 
-def test_merged_stderr_keeps_its_place(tmp_path: Path) -> None:
+@pytest.mark.parametrize("box", BOXES)
+def test_merged_stderr_keeps_its_place(tmp_path: Path, box: Box | None) -> None:
     blocks: list[bytes] = []
-    run(shell(tmp_path, "echo 1; echo 2 >&2; echo 3", merge_stderr=True), on_output=blocks.append)
+    run(shell(tmp_path, "echo 1; echo 2 >&2; echo 3", merge_stderr=True, box=box), on_output=blocks.append)
     assert b"".join(blocks) == b"1\n2\n3\n"
 
 
@@ -113,11 +111,15 @@ def test_stdin_is_at_its_end_without_input(tmp_path: Path, stdin: bytes | None) 
     assert run(shell(tmp_path, "cat", stdin=stdin), limits=limits(wall_time=5)).killed_by is None
 
 
-def test_gets_only_the_environment_given_and_the_mark(tmp_path: Path) -> None:
+@pytest.mark.parametrize("box", BOXES)
+def test_gets_only_the_environment_given_and_a_mark(tmp_path: Path, box: Box | None) -> None:
     blocks: list[bytes] = []
-    env = ("/usr/bin/env",)
-    run(Command(env, tmp_path, {"ONLY": "this"}, mark="RALPH_MARK_x"), on_output=blocks.append)
-    assert sorted(b"".join(blocks).split()) == [b"ONLY=this", b"RALPH_MARK_x=1"]
+    run(Command(("/usr/bin/env",), tmp_path, {"ONLY": "this"}, box=box), on_output=blocks.append)
+    names = [line.partition("=")[0] for line in b"".join(blocks).decode().split("\n") if line]
+    assert "ONLY" in names
+    assert orphans.carries_mark(names)
+    if box is None:
+        assert len(names) == 2
 
 
 @pytest.mark.parametrize(
@@ -134,13 +136,14 @@ def test_a_megabyte_of_input_never_blocks(tmp_path: Path, program: str, code: in
     assert (ended.exit_code, ended.killed_by) == (code, None)
 
 
-def test_input_and_output_larger_than_pipes_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("box", BOXES)
+def test_input_and_output_larger_than_pipes_at_once(tmp_path: Path, box: Box | None) -> None:
     total = [0]
 
     def count(block: bytes) -> None:
         total[0] += len(block)
 
-    run(shell(tmp_path, "cat", stdin=b"x" * 3_000_000), on_output=count, limits=limits(wall_time=10))
+    run(shell(tmp_path, "cat", stdin=b"x" * 3_000_000, box=box), on_output=count, limits=limits(wall_time=10))
     assert total == [3_000_000]
 
 
@@ -188,8 +191,9 @@ def test_an_exception_in_the_sink_leaves_nothing_running(tmp_path: Path) -> None
     assert not any(map(alive, pids(tmp_path)))
 
 
-def test_silence_ends_at_the_idle_limit(tmp_path: Path) -> None:
-    ended = run(shell(tmp_path, "echo one; sleep 60"), limits=limits(idle_time=0.2))
+@pytest.mark.parametrize("box", BOXES)
+def test_silence_ends_at_the_idle_limit(tmp_path: Path, box: Box | None) -> None:
+    ended = run(shell(tmp_path, "echo one; sleep 60", box=box), limits=limits(idle_time=0.2))
     assert ended.killed_by == "idle-time"
     assert ended.duration_ms < 8000
 
@@ -215,9 +219,10 @@ def test_the_tree_is_not_looked_at_while_output_comes(tmp_path: Path) -> None:
     assert (ended.killed_by, looks) == (None, [])
 
 
-def test_bytes_on_stderr_are_not_silence(tmp_path: Path) -> None:
+@pytest.mark.parametrize("box", BOXES)
+def test_bytes_on_stderr_are_not_silence(tmp_path: Path, box: Box | None) -> None:
     program = "for i in 1 2 3 4 5 6 7 8; do echo . >&2; sleep 0.1; done"
-    assert run(shell(tmp_path, program), limits=limits(idle_time=2)).killed_by is None
+    assert run(shell(tmp_path, program, box=box), limits=limits(idle_time=2)).killed_by is None
 
 
 def test_wall_limit_ends_one_that_prints_for_ever(tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -301,16 +306,17 @@ def test_the_signal_handler_wakes_the_waiting_main_thread(tmp_path: Path) -> Non
     assert ended.duration_ms < 6000
 
 
-def test_a_background_process_that_holds_stdout_open_delays_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("box", BOXES)
+def test_a_background_process_that_holds_stdout_open_delays_nothing(tmp_path: Path, box: Box | None) -> None:
     blocks: list[bytes] = []
-    ended = run(shell(tmp_path, "sleep 60 & echo $! > pids; echo done"), on_output=blocks.append)
-    assert (ended.exit_code, ended.killed_by, ended.leftovers) == (0, None, 1)
+    ended = run(shell(tmp_path, "sleep 60 & echo $! > pids; echo done", box=box), on_output=blocks.append)
+    assert (ended.exit_code, ended.killed_by, ended.background) == (0, None, 0 if box else 1)
     assert ended.duration_ms < 6000
     assert b"".join(blocks) == b"done\n"
-    assert not any(map(alive, pids(tmp_path)))
+    assert box or not any(map(alive, pids(tmp_path)))  # ids inside are other ones
 
 
-def test_leftovers_are_asked_before_they_are_killed(tmp_path: Path) -> None:
+def test_background_processes_are_asked_before_they_are_killed(tmp_path: Path) -> None:
     program = """
 import os, signal
 def leave(*_):
@@ -324,18 +330,37 @@ if os.fork() == 0:
         signal.pause()
 os.read(reader, 1)
 """
-    ended = run(python(tmp_path, program), limits=limits(leftover_grace=5))
+    ended = run(python(tmp_path, program), limits=limits(terminate_grace=5))
     assert (tmp_path / "asked").exists()
-    assert ended.duration_ms < 18000
+    assert ended.background == 1
 
 
-@pytest.mark.parametrize(("clear", "killed"), sample([(CLEARED, False), ("", False), (CLEARED, True), ("", True)], 2))
-def test_a_daemon_that_ignores_signals_is_found_and_killed(tmp_path: Path, clear: str, killed: bool) -> None:
-    program = DAEMON.replace("CLEAR", clear or "pass") + ("time.sleep(60)" if killed else "")
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_daemon_that_ignores_signals_is_found_by_its_mark_and_killed(tmp_path: Path, killed: bool) -> None:
+    program = DAEMON + ("time.sleep(60)" if killed else "")
     ended = run(python(tmp_path, program), limits=limits(wall_time=1 if killed else 5))
     assert ended.killed_by == ("wall-time" if killed else None)
-    assert ended.leftovers == 1
+    assert ended.background == 1
     assert len(pids(tmp_path)) == 1
+    assert not any(map(alive, pids(tmp_path)))
+
+
+def test_one_that_clears_its_environment_is_found_by_its_session_or_parent(tmp_path: Path) -> None:
+    program = f"""
+import os, sys
+stay = [{sys.executable!r}, "-I", "-S", "-c", "import os, time; open('pids', 'a').write(str(os.getpid()) + ' '); time.sleep(60)"]
+for leave in (False, True):
+    if os.fork() == 0:
+        if os.fork() == 0:
+            os.setsid() if leave else None
+            os.execve(stay[0], stay, {{}})
+        os.wait() if leave else None
+        os._exit(0)
+while not os.path.exists("pids") or len(open("pids").read().split()) < 2:
+    pass
+"""
+    run(python(tmp_path, program), limits=limits(wall_time=5))
+    assert len(pids(tmp_path)) == 2
     assert not any(map(alive, pids(tmp_path)))
 
 
@@ -357,7 +382,7 @@ time.sleep(60)
     )
     ended = run(python(tmp_path, program), limits=limits(wall_time=5))
     assert ended.killed_by is None
-    assert ended.leftovers >= 4
+    assert ended.background >= 4
     assert not any(map(alive, pids(tmp_path)))
 
 
@@ -375,16 +400,16 @@ for _ in range(3):
         time.sleep(60)
 """
     )
-    mark = process_table.new_mark()
-    ended = run(python(tmp_path, program, mark=mark), limits=limits(wall_time=5))
-    assert ended.leftovers >= 3
-    assert list(process_search.find(mark)) == []
+    ended = run(python(tmp_path, program), limits=limits(wall_time=5))
+    assert ended.background >= 3
+    assert [one for one in psutil.process_iter() if _works_in(one, tmp_path)] == []
 
 
-def test_orphans_that_ended_by_themselves_are_not_left_as_zombies(tmp_path: Path) -> None:
-    run(shell(tmp_path, "for i in 1 2 3; do (setsid sh -c 'echo $$ >> pids' &); done; sleep 0.1"))
-    assert len(pids(tmp_path)) == 3
-    assert not any(map(alive, pids(tmp_path)))
+def _works_in(process: psutil.Process, folder: Path) -> bool:
+    try:
+        return process.cwd() == str(folder) and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
 
 
 def test_other_children_of_this_process_are_left_alone(tmp_path: Path) -> None:
@@ -400,20 +425,20 @@ def test_a_run_ends_only_its_own_processes(tmp_path: Path) -> None:
     folders = {name: tmp_path / name for name in ("a", "b")}
     for folder in folders.values():
         folder.mkdir()
-    other = DAEMON.replace("CLEAR", CLEARED) + "os.read(0, 1); sys.exit(7)"
+    other = DAEMON + "os.read(0, 1); sys.exit(7)"
     reader, writer = os.pipe()
     thread = threading.Thread(target=lambda: results.update(b=run(_reading(folders["b"], other, reader), limits=SHORT)))
     thread.start()
     assert soon(lambda: (folders["b"] / "pids").exists() and pids(folders["b"]))
-    results["a"] = run(python(folders["a"], DAEMON.replace("CLEAR", "pass")), limits=SHORT)
+    results["a"] = run(python(folders["a"], DAEMON), limits=SHORT)
     assert not any(map(alive, pids(folders["a"])))
     assert all(map(alive, pids(folders["b"])))
     os.write(writer, b".")
     thread.join(10)
     os.close(reader)
     os.close(writer)
-    assert results["a"].leftovers >= 1  # and what tests before this one left behind
-    assert (results["b"].leftovers >= 1, results["b"].exit_code) == (True, 7)
+    assert results["a"].background == 1
+    assert (results["b"].background, results["b"].exit_code) == (1, 7)
     assert not any(map(alive, pids(folders["b"])))
 
 
@@ -438,20 +463,10 @@ def test_many_runs_at_once_keep_their_own_exit_codes(tmp_path: Path) -> None:
     assert codes == {number: number for number in range(1, 17)}
 
 
-@pytest.mark.parametrize("killed", sample([False, True], 1))
-def test_without_a_subreaper_the_mark_finds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool) -> None:
-    monkeypatch.setattr(descendants.HOUSEHOLD, "_adopts", False)
-    program = DAEMON.replace("CLEAR", "pass") + ("time.sleep(60)" if killed else "")
-    ended = run(python(tmp_path, program), limits=limits(wall_time=1 if killed else 5))
-    assert ended.leftovers == 1
-    # As this process still is a subreaper, the killed one is its zombie, which a later run takes away.
-    assert all(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE for pid in pids(tmp_path) if alive(pid))
-
-
 def test_what_a_living_ralph_with_the_id_of_a_dead_one_started_is_left_alone(tmp_path: Path) -> None:
-    environment = {"PATH": PATH, process_table.new_mark(): "1"}
+    environment = {"PATH": PATH, orphans.new_mark(): "1"}
     with subprocess.Popen(["sleep", "60"], env=environment, cwd=tmp_path) as ours:
-        assert descendants.end_what_was_left_by(os.getpid()) == (0, 0)
+        assert orphans.end_left_by(os.getpid(), orphans.own_start() - 10_000) == (0, 0)
         assert ours.poll() is None
         ours.kill()
 
@@ -460,8 +475,8 @@ BULK = """
 import sys
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
-from rulebook_ralph.core.streams import HeadTail, LineSplitter
-from rulebook_ralph.supervisor import Command, run
+from rulebook_ralph.process.streams import HeadTail, LineSplitter
+from rulebook_ralph.process.supervisor import Command, run
 lines = {}
 splitter, kept = LineSplitter(lambda line: lines.update({len(line): len(lines)})), HeadTail(head=64_000, tail=1_000_000)
 def take(block):

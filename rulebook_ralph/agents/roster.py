@@ -1,0 +1,215 @@
+"""The agents of a run: which agent an executor's id names, made once, with the environment it gets."""
+
+from collections.abc import Mapping
+from datetime import datetime, tzinfo
+from pathlib import Path
+from threading import Event
+
+from msgspec.structs import replace
+
+from rulebook_ralph.agents import registry
+from rulebook_ralph.agents.access import allowing
+from rulebook_ralph.agents.agent import Agent
+from rulebook_ralph.agents.cli import OUTPUT_HEAD, OUTPUT_TAIL, failed, result_of
+from rulebook_ralph.agents.events import Reader, Transcript, fault
+from rulebook_ralph.agents.limit_times import Now, local_clock
+from rulebook_ralph.agents.models import FoundModel, model_from
+from rulebook_ralph.agents.prices import Spend, nobody_pays, priced_spend, with_cost
+from rulebook_ralph.agents.question import ModelChoice
+from rulebook_ralph.config.notify_urls import resolved, secrets, without_addresses
+from rulebook_ralph.config.settings import Config, Executor
+from rulebook_ralph.process.streams import HeadTail
+from rulebook_ralph.tasks.results import AgentResult
+
+_BLOCK = 256 * 1024
+_NOT_SEEN = "Ralph itself ended before it could see the agent's end"
+
+
+class Roster:
+    """Every agent that the configuration names. All of them get `environment`, but for where notifications go.
+
+    Whoever works in place of a limited agent in the roster `before` goes on doing so. `session` does the work of all
+    of them, whatever is configured.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        environment: Mapping[str, str],
+        *,
+        before: "Roster | None" = None,
+        session: Agent | None = None,
+    ) -> None:
+        self._session = session
+        self.given = without_addresses(environment, config.notify.urls)
+        self._config = config
+        self._environment = environment
+        self._agents: dict[tuple[str, str], tuple[Agent, Mapping[str, str]]] = {}
+        known = {each.id for each in config.tools.executors}
+        earlier = before._substitutes if before else {}  # noqa: SLF001 - its own class
+        self._substitutes: dict[str, tuple[str, datetime | None]] = {
+            executor: stand_in for executor, stand_in in earlier.items() if stand_in[0] in known
+        }
+
+    def agent(self, executor: str, model: str = "") -> tuple[Agent, Mapping[str, str]]:
+        """The agent of that id, with another model if one is named, and the environment it runs in. Raises RalphError
+        for one that cannot be made.
+        """
+        if self._session is not None:
+            return self._session, self.given
+        if (executor, model) not in self._agents:
+            settings = self.settings_of(executor, model)
+            environment = {**self.given, **settings.env}
+            self._agents[executor, model] = (registry.create(settings, environment), environment)
+        return self._agents[executor, model]
+
+    def settings_of(self, executor: str, model: str = "") -> Executor:
+        settings = settings_of(self._config, executor)
+        return replace(settings, model=model) if model else settings
+
+    def name_of(self, executor: str) -> str:
+        """How the agent of that id is called in output."""
+        return self.settings_of(executor).name or executor
+
+    def acting(self, executor: str, now: datetime) -> str:
+        """The executor that works in place of this one now; itself, unless a fallback has taken over."""
+        return self._line(executor, now)[-1]
+
+    def fallback_of(self, executor: str, now: datetime | None = None) -> str:
+        """The executor that can take over from this one: its fallback, or who works in place of that one; empty where
+        there is none. Without `now`, whoever is replaced stays so.
+        """
+        configured = self.settings_of(executor).fallback
+        line = self._line(configured, now) if configured else [executor]
+        return "" if executor in line else line[-1]
+
+    def substitute(self, executor: str, *, until: datetime | None, now: datetime | None = None) -> str:
+        """Let the fallback take over until that time, None for the rest of the run; returns the id of who works then.
+
+        There must be one (`fallback_of`).
+        """
+        other = self.fallback_of(executor, now)
+        self._substitutes[executor] = (self.settings_of(executor).fallback, until)
+        return other
+
+    def chain(self, executor: str) -> tuple[str, ...]:
+        """The executor, its fallback, the fallback of that one, and so on, as configured; each once."""
+        found = [executor]
+        while (following := self.settings_of(found[-1]).fallback) and following not in found:
+            found.append(following)
+        return tuple(found)
+
+    def priced(self, result: AgentResult, executor: str, model: str = "") -> AgentResult:
+        """The result with its cost by the prices that are known, where the agent told tokens and no cost."""
+        return with_cost(result, self._config.prices, self.settings_of(executor, model))
+
+    def completed(self, result: AgentResult, executor: str, model: str = "") -> AgentResult:
+        """The result with its cost, and with the setting that would allow what the agent was refused."""
+        result = self.priced(result, executor, model)
+        refused = result.fault is not None and result.fault.kind == "permission"
+        if not refused and not result.permission_denials:
+            return result
+        allowed_by = allowing(self.settings_of(executor), result.permission_denials)
+        fault = result.fault
+        if fault is not None and refused and allowed_by and "tools.executors" not in fault.message:
+            fault = replace(fault, message=f"{fault.message}; to allow it: {allowed_by}")
+        return replace(result, allowed_by=allowed_by, fault=fault)
+
+    def taken_over(self, executor: str, output_file: Path, *, started: datetime) -> AgentResult:
+        """What an agent did whose Ralph died, from its raw output; the executor may be gone from the configuration."""
+        settings = self.settings_of(executor)
+        now = local_clock({**self._environment, **settings.env})
+        return self.priced(taken_over(settings, output_file, started=started, now=now), executor)
+
+    def judging_model(self, cancelled: Event, *, spend: Spend = nobody_pays) -> FoundModel:
+        """The model that judges semantic criteria, or why there is none."""
+        return self.model(self._config.judge, cancelled, spend=spend, named_by="judge")
+
+    def model(self, choice: ModelChoice, cancelled: Event, *, spend: Spend = nobody_pays, named_by: str) -> FoundModel:
+        """The model that `choice` names, or why there is none. `spend` is told what each question took; `named_by` is
+        the key of the configuration where `choice` stands.
+        """
+        return model_from(
+            choice,
+            settings_of=self.settings_of,
+            default_executor=self._config.defaults.executor,
+            make_agent=registry.create,
+            environment=self.given,
+            cancelled=cancelled,
+            spend=priced_spend(spend, self._config.prices),
+            named_by=named_by,
+        )
+
+    def secrets(self) -> Mapping[str, str]:
+        """Everything whose values are to be kept out of what is written, if its name or form is that of a secret: the
+        environment, what agents, gates and hooks are given besides, and where notifications go. Names are made unique
+        by a NUL and a number.
+        """
+        config = self._config
+        given = [
+            *(executor.env for executor in config.tools.executors),
+            *(step.env for step in config.verification.steps),
+            *(hook.env for hook in config.hooks),
+        ]
+        own = {f"{name}\0{index}": value for index, env in enumerate(given) for name, value in env.items()}
+        addresses = secrets(resolved(config.notify.urls, self._environment))
+        told = {f"NOTIFY_TOKEN\0{index}": value for index, value in enumerate(addresses)}
+        return {**self._environment, **own, **told}
+
+    def _line(self, executor: str, now: datetime | None) -> list[str]:
+        """The executor, who stands in for it, who stands in for that one, and so on."""
+        line = [executor]
+        while line[-1] in self._substitutes:
+            other, until = self._substitutes[line[-1]]
+            if until is not None and now is not None and until <= now:
+                break
+            line.append(other)
+        return line
+
+
+def settings_of(config: Config, executor: str) -> Executor:
+    """The configured executor of that id, else the built-in agent of that name."""
+    found = next((each for each in config.tools.executors if each.id == executor), None)
+    return found or Executor(id=executor, type=executor)
+
+
+def taken_over(settings: Executor, output_file: Path, *, started: datetime, now: Now) -> AgentResult:
+    """Usage, cost, tools and final text, as far as the stream got. Never `finished`: nobody saw how the agent ended.
+
+    `now` is the agent's local clock, of which the zone counts: times in the stream are meant at the last output. An
+    agent from a plug-in gives its output alone. Never raises.
+    """
+    kept = HeadTail(head=OUTPUT_HEAD, tail=OUTPUT_TAIL)
+    try:
+        last = moment(output_file.stat().st_mtime, now().tzinfo) or started
+        reader = registry.reader_of(settings, lambda _: None, lambda: last)
+        transcript = _transcript(reader, kept, output_file)
+    except OSError:  # it died before there was any
+        last, transcript = started, Transcript()
+    broken = transcript.succeeded is False
+    return result_of(
+        settings.id,
+        transcript,
+        status="failed" if broken else "truncated",
+        fault=failed(transcript) if broken else transcript.fault or fault("cut-off", _NOT_SEEN),
+        output=kept.text(),
+        output_bytes=kept.size,
+        duration_ms=max(0, round((last - started).total_seconds() * 1000)),
+    )
+
+
+def moment(seconds: float, zone: tzinfo | None) -> datetime | None:
+    """That many seconds since 1970; None for what no calendar has, as a file's time may be."""
+    try:
+        return datetime.fromtimestamp(seconds, zone)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _transcript(reader: Reader | None, kept: HeadTail, output_file: Path) -> Transcript:
+    with output_file.open("rb") as file:
+        while block := file.read(_BLOCK):
+            kept.feed(block)
+            if reader:
+                reader.feed(block)
+    return reader.close() if reader else Transcript()

@@ -1,0 +1,140 @@
+"""Bringing an edit into the task list: into the file where no run goes on, else to the run."""
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from rulebook_ralph.cli.app import App
+from rulebook_ralph.cli.places import open_root, refuse_agents
+from rulebook_ralph.config.settings import Config
+from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.git.attempts import state_reference
+from rulebook_ralph.git.repository import Repository
+from rulebook_ralph.run import control, lock
+from rulebook_ralph.run.journal import Journal
+from rulebook_ralph.run.project import Project
+from rulebook_ralph.tasks import disk, edits, history, prd_file
+from rulebook_ralph.tasks.disk import StateFolder
+from rulebook_ralph.tasks.edits import Done, Edit, EditRefusedError, Remove, Reopen, Unblock
+from rulebook_ralph.tasks.model import Prd
+from rulebook_ralph.tasks.text import Fault, dotted
+
+TASKS_STAY = "the task list may not be changed"
+"""How the refusal within an agent's process tree ends."""
+
+_COMMAND = "task"
+_OTHERS = 5.0
+_PAUSE = 0.05
+
+Namer = Callable[[Fault], str]
+"""The name under which a person gave the value that is at fault."""
+
+
+def place_of(fault: Fault) -> str:
+    """The keys of the value within its task; empty for the task itself."""
+    return dotted("", fault.path).removeprefix(".")
+
+
+def carry_out(app: App, edit: Edit, *, name: Namer = place_of) -> int:
+    """Deliver the edit and say what came of it, every problem on a line of its own; returns the exit code."""
+    with app.console() as console:
+        try:
+            console.line(deliver(app, edit))
+        except EditRefusedError as error:
+            lines = (f"{where}: {fault.message}" if (where := name(fault)) else fault.message for fault in error.faults)
+            for line in dict.fromkeys(lines):
+                console.error(line)
+            return error.exit_code
+    return ExitCode.OK
+
+
+def deliver(app: App, edit: Edit) -> str:
+    """Have the edit made; returns the line for the person. Raises RalphError; then nothing was changed."""
+    refuse_agents(app, TASKS_STAY)
+    try:
+        change = msgspec.Raw(msgspec.json.encode(edit))
+    except UnicodeEncodeError:
+        raise RalphError("what was given is no valid UTF-8 text") from None
+    root, repository = open_root(app)
+    path = repository.private / lock.LOCK
+    deadline = app.clock.monotonic() + _OTHERS
+    while True:
+        holder = lock.holder(path)
+        passing = holder is not None and (not holder.pid or holder.command == _COMMAND)  # it looks, or edits as this
+        if holder is not None and (not passing or app.clock.monotonic() > deadline):
+            return _given(app, repository, control.Edit(change=change))
+        if holder is None:  # a watch that waits for edits looks at the file itself
+            with ExitStack() as stack:
+                try:
+                    stack.enter_context(lock.hold(repository.private, _COMMAND, since=app.clock.iso()))
+                except RalphError:  # somebody was quicker
+                    if app.clock.monotonic() > deadline:
+                        raise
+                else:
+                    return _write(app, root, repository, edit)
+        time.sleep(_PAUSE)
+
+
+def _given(app: App, repository: Repository, order: control.Edit) -> str:
+    """Have the run that goes on make the edit; returns its line. Raises RalphError."""
+    obeyed = control.give(repository.private, order, clock=app.clock)
+    if obeyed is None:
+        raise RalphError("the run has just ended; give the command again")
+    answer = obeyed.answer
+    if answer.faults:
+        raise EditRefusedError(*answer.faults)
+    if answer.refused:
+        raise RalphError(answer.text)
+    return answer.text
+
+
+def _write(app: App, root: Path, repository: Repository, edit: Edit) -> str:
+    """Under the lock: nobody else writes. Returns the line for the person.
+
+    Where Ralph has saved the state already, the edit is saved there too: then it is known to be Ralph's own. Else, and
+    where another branch is checked out, the file is left as an editor leaves it, with the time of its last version.
+    """
+    folder = StateFolder(root)
+    require_settled(folder, edit)
+    before = prd_file.read_prd(folder.prd)
+    answer = ""
+
+    def change(prd: Prd) -> Prd:
+        nonlocal answer
+        applied = edits.apply(prd, edit, at=app.clock.iso(), at_work=())
+        answer = applied.answer
+        return applied.prd
+
+    if repository.branch() == before.work_branch and repository.commit_of(state_reference(before.project)):
+        project = Project(
+            root=root,
+            repository=repository,
+            folder=folder,
+            config=Config(),
+            environment=app.environment,
+            home=app.home,
+            cache=repository.private,
+        )
+        journal = Journal(project, before, clock=app.clock, notice=lambda _level, _text: None)
+        journal.edit(change)
+    else:
+        after = change(before)
+        if after is not before:
+            kept = replace(after, updated_at=before.updated_at)
+            disk.replace_file(folder.prd, prd_file.encode_prd(kept))
+    return answer
+
+
+def require_settled(folder: StateFolder, edit: Edit | None = None) -> None:
+    """Raises RalphError where a dead run's iteration is to be recovered first: it decides about the task's status."""
+    for record in history.unsettled(folder):
+        moves = isinstance(edit, Unblock | Reopen | Done | Remove) and edit.task_id in record.tasks
+        if edit is None or moves:
+            raise RalphError(
+                f"the last run ended in the middle of #{record.iteration_number} ({record.names}); "
+                "run 'ralph resume' first, this command works while it runs"
+            )

@@ -1,0 +1,305 @@
+"""`ralph doctor`: whether a run could start here, and what to do where it could not."""
+
+import platform
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from rulebook_ralph import __version__
+from rulebook_ralph.cli import doctor_agents
+from rulebook_ralph.cli.app import App
+from rulebook_ralph.cli.diagnosis import Diagnosis, exit_code, ok, refused, unknown, warning, wrong
+from rulebook_ralph.cli.options import interruptible, trust_commands
+from rulebook_ralph.cli.places import (
+    OpenedProject,
+    open_project,
+    open_root,
+    private_folder,
+    project_root,
+    require_agreed,
+)
+from rulebook_ralph.cli.validate import all_problems
+from rulebook_ralph.config.requirements import tasks_without_criteria
+from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.git import attempts
+from rulebook_ralph.git.cache import cache_root
+from rulebook_ralph.git.repository import GitError, Repository, unsupported
+from rulebook_ralph.process.box import NoBox, probe_box
+from rulebook_ralph.process.cancellation import Cancellation
+from rulebook_ralph.report import notify
+from rulebook_ralph.report.events import Event
+from rulebook_ralph.run import lock, preflight, verifying
+from rulebook_ralph.tasks import history, prd_file
+from rulebook_ralph.tasks.disk import StateFolder
+from rulebook_ralph.tasks.model import Prd
+from rulebook_ralph.tasks.results import CheckResult
+from rulebook_ralph.tasks.text import counted, duration, printable, some
+from rulebook_ralph.verify.workspace import Cancelled
+
+_SHOWN = {"ok": "ok", "warning": "warning", "wrong": "WRONG", "unknown": "?"}
+_LEAST_FREE = 1024**3
+_NOT_FOUND = 127
+_HOOKS = ("pre-commit", "commit-msg")
+
+
+@click.command()
+@click.option("--no-gates", is_flag=True, help="Do not run the gates.")
+@trust_commands
+@click.option("--json", is_flag=True, help="Print one JSON object.")
+@click.pass_obj
+def command(app: App, *, no_gates: bool, trust_commands: bool, json: bool) -> int:
+    """Look at all that a run needs: git, the state, the agents and their logins, the lock, the sandbox, the disk; run
+    the gates once, in a clone. Changes nothing of yours.
+
+    Each line is ok, a warning, WRONG (a run would not start, or complete nothing), or ? where it cannot be told. Ends
+    with 0 when nothing is wrong, else with the exit code that a run would have: 2, 3 for the gates, 5 for an agent.
+    """
+    found: list[tuple[str, Diagnosis]] = []
+    with app.console(json=json) as console, interruptible() as cancelled:
+        try:
+            for group, look in _looks(app, gates=not no_gates, trusted=trust_commands, cancelled=cancelled):
+                if not json:
+                    console.line(group)
+                for each in _safely(look):
+                    found.append((group, each))
+                    if not json:
+                        console.line(printable(f"  {_SHOWN[each.state]:<8} {each}"))
+        except Cancelled:
+            return ExitCode.INTERRUPTED
+        code = exit_code(each for _, each in found)
+        if json:
+            console.json(_as_json(found, code))
+        else:
+            console.line(_summary([each.state for _, each in found]))
+    return code
+
+
+def _looks(
+    app: App, *, gates: bool, trusted: bool, cancelled: Cancellation
+) -> Iterator[tuple[str, Callable[[], Iterable[Diagnosis]]]]:
+    """What is looked at, in groups, each to be read to its end before the next."""
+    opened, problem = _opened(app, trusted=trusted)
+    prd = _task_list(app)
+    yield "git", lambda: _git(app, prd)
+    yield "Ralph", lambda: _ralph(app, opened, problem, prd)
+    yield "agents", lambda: doctor_agents.examine(app, opened, prd)
+    yield "lock", lambda: _lock(app, prd)
+    yield "system", lambda: _system(app, opened)
+    yield "gates", lambda: _gates(opened, run=gates, cancelled=cancelled)
+
+
+def _safely(look: Callable[[], Iterable[Diagnosis]]) -> Iterator[Diagnosis]:
+    """What is found there; whatever breaks off the looking becomes a line of it."""
+    try:
+        yield from look()
+    except RalphError as error:
+        yield refused(error)
+    except GitError as error:
+        yield wrong(str(error), "see what git says there: git status")
+    except OSError as error:
+        yield wrong(f"cannot look further: {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
+
+
+def _opened(app: App, *, trusted: bool) -> tuple[OpenedProject | None, RalphError | None]:
+    """The project as a run would have it, or why not; nothing of it is run that nobody agreed to."""
+    try:
+        opened = open_project(app)
+        require_agreed(app, opened, trusted=trusted, asks=False)
+    except RalphError as error:
+        return None, error
+    return opened, None
+
+
+def _task_list(app: App) -> Prd | None:
+    try:
+        return prd_file.read_prd(StateFolder(project_root(app)).prd)
+    except RalphError:
+        return None  # what is wrong with it is said of the files
+
+
+def _git(app: App, prd: Prd | None) -> Iterator[Diagnosis]:
+    program = shutil.which("git", path=app.environment.get("PATH"))
+    if program is None:
+        yield wrong("git is not installed or not on PATH", "install git")
+        return
+    _, repository = open_root(app)
+    if problem := unsupported(repository):
+        yield refused(RalphError(problem))
+    yield ok(f"{repository.text('version')} ({program})")
+    name = repository.branch()
+    yield ok(f"repository {repository.root}, on {name or 'no branch'} at {repository.head()[:8]}")
+    attempts.require_identity(repository)
+    yield ok("commits have an author: " + repository.text("var", "GIT_AUTHOR_IDENT").partition(">")[0] + ">")
+    if attempts.wants_signing(repository):
+        yield _signing(repository)
+    if prd is not None:
+        yield _branch(repository, prd)
+    modified = repository.modified()
+    yield ok(
+        f"uncommitted changes stay as they are, and are no part of the work: {some(modified)}"
+        if modified
+        else "no tracked file is modified"
+    )
+    there = [name for name in _HOOKS if (repository.hooks_folder() / name).is_file()]
+    yield ok(
+        f"commit hooks: {some(there)}; each commit must pass them, and they can ask nobody" if there else "no hooks"
+    )
+
+
+def _signing(repository: Repository) -> Diagnosis:
+    problem = attempts.signing_problem(repository)
+    remedy = "git config commit.gpgSign false"
+    if problem is not None:
+        return wrong(f"commits are to be signed, but signing fails: {problem}", f"unlock the key, or: {remedy}")
+    return unknown("commits are signed, which works now; a key that asks for a passphrase may not at night", remedy)
+
+
+def _branch(repository: Repository, prd: Prd) -> Diagnosis:
+    wanted = prd.work_branch
+    if repository.branch() == wanted:
+        return ok(f"on branch {wanted}, where the work happens")
+    elsewhere = [root for root, there in repository.work_trees() if there == wanted]
+    if elsewhere:
+        return wrong(f"branch {wanted} is checked out in {elsewhere[0]}", "run ralph there, or give --branch another")
+    if not repository.can_name_branch(wanted):
+        return wrong(f"'{wanted}' is no name for a branch", "set branch in .rulebook-ralph/prd.json")
+    return ok(f"the run {'switches to' if repository.tip(wanted) else 'creates'} branch {wanted}")
+
+
+def _ralph(app: App, opened: OpenedProject | None, problem: RalphError | None, prd: Prd | None) -> Iterator[Diagnosis]:
+    yield ok(f"ralph {__version__}, Python {platform.python_version()}")
+    if problem is not None:
+        yield refused(problem)
+    if opened is not None:
+        files = [str(file) for file in opened.loaded.files]
+        yield ok(f"configuration: {', '.join(files) if files else 'built-in values alone'}")
+    folder = StateFolder(project_root(app))
+    if not folder.path.is_dir():
+        yield wrong(f"no task list in {folder.root}", "make one: ralph init")
+        return
+    if opened is not None:
+        preflight.require_writable(opened.project)
+    if problems := all_problems(app, folder):
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        yield wrong(f"{problems[0]}{more}", "mend it; see all: ralph validate")
+    elif prd is not None:
+        still_open = sum(task.status != "completed" for task in prd.tasks)
+        iterations = counted(len(history.numbers(folder)), "iteration")
+        yield ok(f"prd.json: {counted(len(prd.tasks), 'task')}, {still_open} to be completed; {iterations}")
+    if prd is not None and (bare := [task.id for task in tasks_without_criteria(prd)]):
+        yield warning(
+            f"without criteria of their own, so that the gates and the promise decide: {some(bare)}",
+            f"say what done means: ralph task edit {bare[0]} --acceptance …",
+        )
+    if opened is not None and (urls := opened.project.config.notify.urls):
+        found = notify.problems(opened.project.config.notify, app.environment)
+        yield from (warning(text) for text in found)
+        if not found:
+            yield ok(f"notifications: {counted(len(urls), 'address', 'addresses')}")
+
+
+def _lock(app: App, prd: Prd | None) -> Iterator[Diagnosis]:
+    _, repository = open_root(app)
+    folder = StateFolder(project_root(app))
+    path = private_folder(folder) / lock.LOCK
+    holder = lock.holder(path)
+    if holder is not None and holder.pid:
+        yield warning(f"a run is at work: {holder.told()}", "wait for it, or end it: ralph cancel")
+        return
+    if holder is not None:
+        yield wrong(f"something holds {path}, and no living process is named there", f"find it: fuser {path}")
+        return
+    if path.is_file() and path.stat().st_size:
+        yield warning("the last run died", "the next start takes over: ralph resume")
+    else:
+        yield ok("the lock is free")
+    if numbers := history.unsettled_numbers(folder):
+        left = some([f"#{number}" for number in numbers])
+        yield warning(f"a dead run left unfinished: {left}", "the next start settles it: ralph resume")
+    if prd is not None and repository.commit_of(f"refs/ralph/{prd.project}/tip"):
+        yield warning(f"work waits to be brought into {prd.work_branch}", "bring it in: ralph land")
+    if (repository.git_dir / "index.lock").exists():
+        where = repository.git_dir / "index.lock"
+        yield warning(f"{where} is there: git is at work, or died", f"if no git runs: rm {where}")
+
+
+def _system(app: App, opened: OpenedProject | None) -> Iterator[Diagnosis]:
+    if opened is not None and opened.project.config.sandbox.mode == "off":
+        yield warning("the sandbox is switched off (sandbox: off): agents can reach the whole account")
+    else:
+        box = probe_box(app.environment)
+        yield warning(box.reason) if isinstance(box, NoBox) else ok(f"the sandbox works ({box})")
+    cache = cache_root(app.environment, app.home)
+    yield ok(f"clones are in {cache}")
+    seen: set[int] = set()
+    root = opened.project.root if opened else app.cwd
+    for what, path in (("the project", root), ("clones", cache), ("temporary files", Path("/tmp"))):  # noqa: S108 - only looked at
+        there = next((each for each in (path, *path.parents) if each.exists()), Path("/"))
+        if (device := there.stat().st_dev) not in seen:
+            seen.add(device)
+            yield _room(what, there)
+
+
+def _room(what: str, path: Path) -> Diagnosis:
+    free = shutil.disk_usage(path).free
+    said = f"{free / 1024**3:,.1f} GB free for {what} ({path})"
+    return ok(said) if free >= _LEAST_FREE else warning(f"only {said}", "make room: a full disk ends a run")
+
+
+def _gates(opened: OpenedProject | None, *, run: bool, cancelled: Cancellation) -> Iterator[Diagnosis]:
+    if opened is None:
+        yield unknown("not run: the project or its configuration cannot be used")
+        return
+    steps = opened.project.config.verification.gates
+    if not any(step.required for step in steps):
+        yield wrong("no required gate is configured or found", "add one to verification.steps: name, kind, command")
+    if not steps:
+        return
+    if not run or lock.holder(opened.project.private / lock.LOCK) is not None:
+        why = "as a run is at work" if run else "as asked for"
+        yield unknown(f"not run, {why}: {some([step.name for step in steps])}")
+        return
+    with verifying.tools(opened.project, report=_silently, cancelled=cancelled) as tools:
+        tree = verifying.standing_tree(opened.project.repository)
+        results = [gate.result for gate in tools.verifiers.gates.run(tree)]
+    yield from map(_gate, results)
+    required = [result for result in results if result.required]
+    if required and not any(result.passed for result in required):
+        yield wrong("no required gate passes", "mend the tree or the gates: ralph verify", ExitCode.BLOCKED)
+
+
+def _silently(event: Event) -> None:
+    """Each result is said when it is known what it means."""
+
+
+def _gate(result: CheckResult) -> Diagnosis:
+    """Red on the base is held against no task, so it stops no run; a gate that cannot run never becomes green."""
+    took = duration(result.duration_ms / 1000)
+    if result.passed:
+        return ok(f"{result.step}: {result.ending}, {took}")
+    text = f"{result.step}: failed ({result.reason}), {took}"
+    if not result.required:
+        return warning(f"{text}; it is not required", "see its output: ralph verify")
+    if result.exit_code in (None, _NOT_FOUND):
+        return wrong(text, "install what it needs, or change it in verification.steps", ExitCode.BLOCKED)
+    return warning(text, "see its output: ralph verify")
+
+
+def _summary(states: list[str]) -> str:
+    bad, warnings = states.count("wrong"), states.count("warning")
+    beside = f"; {counted(warnings, 'warning')}" if warnings else ""
+    if not bad:
+        return f"nothing is wrong{beside}"
+    return f"{bad} {'matter is' if bad == 1 else 'matters are'} wrong{beside}"
+
+
+def _as_json(found: list[tuple[str, Diagnosis]], code: ExitCode) -> dict[str, object]:
+    return {
+        "success": code == ExitCode.OK,
+        "exitCode": int(code),
+        "diagnoses": [
+            {"group": group, "state": each.state, "text": each.text, "advice": each.advice} for group, each in found
+        ],
+    }

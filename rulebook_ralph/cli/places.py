@@ -1,0 +1,135 @@
+"""Where a command works: the project around the current folder, and whether a person gave the command."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from rulebook_ralph import entry
+from rulebook_ralph.cli.app import App
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.tasks.disk import StateFolder, find_root
+from rulebook_ralph.tasks.model import Prd, Task
+from rulebook_ralph.tasks.text import escaped
+
+if TYPE_CHECKING:  # not for commands that read a file and are quick
+    from rulebook_ralph.config.detection import Discovery
+    from rulebook_ralph.config.layers import LoadedConfig
+    from rulebook_ralph.git.repository import Repository
+    from rulebook_ralph.run.project import Project
+
+
+def project_root(app: App) -> Path:
+    """The nearest folder upwards with a state folder, else the repository's top. Raises RalphError without either."""
+    root = find_root(app.cwd)
+    if root is None:
+        root = next((folder for folder in (app.cwd, *app.cwd.parents) if (folder / ".git").exists()), None)
+    if root is None:
+        raise RalphError(f"{app.cwd} is not in a git repository; run 'git init' and make a first commit")
+    return root.resolve()
+
+
+def state_folder(app: App) -> StateFolder:
+    """The state folder around the current folder. Raises RalphError where there is none."""
+    root = find_root(app.cwd)
+    if root is None:
+        raise RalphError(f"no task list in {project_root(app)}; run 'ralph init' first")
+    return StateFolder(root)
+
+
+def private_folder(folder: StateFolder) -> Path:
+    """Ralph's own part of the git folder, found without starting git."""
+    return Path(entry.private_folder(str(folder.root)) or folder.root / ".git" / "ralph")
+
+
+def open_root(app: App) -> "tuple[Path, Repository]":
+    """The project's root and repository. Raises RalphError."""
+    from rulebook_ralph.git.repository import open_repository  # noqa: PLC0415 - see above
+
+    root = project_root(app)
+    return root, open_repository(root, app.environment)
+
+
+class OpenedProject(NamedTuple):
+    """A project with its configuration. `found` are the gates that Ralph found itself, where nobody configured any."""
+
+    project: "Project"
+    loaded: "LoadedConfig"
+    found: "Discovery | None"
+
+
+def open_project(app: App, flags: Mapping[str, object] | None = None) -> OpenedProject:
+    """The project around the current folder, with its configuration. Raises RalphError."""
+    from rulebook_ralph.config.detection import gates_or_found  # noqa: PLC0415 - see above
+    from rulebook_ralph.config.layers import load_config  # noqa: PLC0415
+    from rulebook_ralph.git.cache import cache_root  # noqa: PLC0415
+    from rulebook_ralph.run.project import Project  # noqa: PLC0415
+
+    root, repository = open_root(app)
+    loaded = load_config(root, app.home, app.environment, flags)
+    config, found = gates_or_found(loaded, root, ignored_by(repository), app.environment.get("PATH"))
+    project = Project(
+        root=root,
+        repository=repository,
+        folder=StateFolder(root),
+        config=config,
+        environment=app.environment,
+        home=app.home,
+        cache=cache_root(app.environment, app.home),
+    )
+    return OpenedProject(project, loaded, found)
+
+
+def require_agreed(app: App, opened: OpenedProject, *, trusted: bool = False, asks: bool = True) -> None:
+    """Raises RalphError where the project has commands that came from others, and nobody agreed to them; at a terminal
+    a person is asked, unless `asks` says otherwise.
+    """
+    from rulebook_ralph.cli import trust  # noqa: PLC0415 - see above
+
+    trust.require_agreed(app, opened.project, opened.loaded, trusted=trusted, asks=asks)
+
+
+def ignored_by(repository: "Repository") -> Callable[[Sequence[str]], Collection[str]]:
+    """Tells which of some paths git ignores."""
+
+    def ignored(paths: Sequence[str]) -> Collection[str]:
+        return (repository.answer("check-ignore", "--", *paths) or "").splitlines()
+
+    return ignored
+
+
+def refuse_agents(app: App, what: str) -> None:
+    """Raises RalphError within what an agent or a gate of this project's run started; `what` ends the sentence.
+
+    A mark in the environment tells, and the ancestors, whatever environment was left there.
+    """
+    from rulebook_ralph.process.orphans import carries_mark  # noqa: PLC0415 - psutil
+
+    if carries_mark(app.environment) or _within_run(private_folder(StateFolder(project_root(app))) / "lock"):
+        raise RalphError(f"this runs inside an agent's process tree, where {what}")
+
+
+def _within_run(lock_file: Path) -> bool:
+    import psutil  # noqa: PLC0415 - 20 ms
+
+    from rulebook_ralph.run import lock  # noqa: PLC0415
+
+    holder = lock.holder(lock_file)
+    if holder is None or holder.is_elsewhere:
+        return False
+    try:
+        return holder.pid in {parent.pid for parent in psutil.Process().parents()}
+    except psutil.Error:
+        return False
+
+
+def task_of(prd: Prd, task_id: str) -> Task:
+    """The task of that id. Raises RalphError, which suggests the nearest."""
+    for task in prd.tasks:
+        if task.id == task_id:
+            return task
+    from difflib import get_close_matches  # noqa: PLC0415 - only a wrong name needs it
+
+    folded = {task.id.casefold(): task.id for task in prd.tasks}
+    near = get_close_matches(task_id[:200].casefold(), folded, n=1)
+    hint = f"did you mean '{folded[near[0]]}'?" if near else "'ralph task list' has all"
+    raise RalphError(f"there is no task '{escaped(task_id)}'; {hint}")

@@ -1,0 +1,267 @@
+"""`ralph run` and `ralph resume`: work on the tasks until all is proven done or a stated limit ends it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import click
+from msgspec.structs import replace as replaced
+
+from rulebook_ralph.agents.roster import Roster
+from rulebook_ralph.cli.app import App
+from rulebook_ralph.cli.options import Duration, interruptible, trust_commands
+from rulebook_ralph.cli.places import OpenedProject, open_project, open_root, require_agreed
+from rulebook_ralph.config.settings import MOST_WORKERS, Config
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.git import attempts
+from rulebook_ralph.process.cancellation import Cancellation
+from rulebook_ralph.report import events, notify
+from rulebook_ralph.run import lock, preflight, rehearsal, summaries
+from rulebook_ralph.run.branch import check_out
+from rulebook_ralph.run.control import Orders
+from rulebook_ralph.run.lock import Held
+from rulebook_ralph.run.policy import RunTally
+from rulebook_ralph.run.project import RunOptions
+from rulebook_ralph.run.renewal import limits_left
+from rulebook_ralph.run.scheduler import Run
+from rulebook_ralph.tasks.criteria import STAGES
+from rulebook_ralph.tasks.disk import StateFolder
+from rulebook_ralph.tasks.model import STATE_FOLDER
+from rulebook_ralph.tasks.prd_file import decode_prd
+from rulebook_ralph.tasks.text import counted, some
+from rulebook_ralph.verify.redaction import Redactor, cleaned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flags:
+    """What `run` and `resume` take from the command line."""
+
+    model: str | None = None
+    agent: str | None = None
+    tasks: tuple[str, ...] = ()
+    max_iterations: int | None = None
+    max_wall_time: float | None = None
+    max_cost: float | None = None
+    branch: str = ""
+    parallel: int | None = None
+    on_limit: str | None = None
+    retry_blocked: bool = True
+    dry_run: bool = False
+    watch: bool = False
+    strict: bool = False
+    trust_commands: bool = False
+    json: bool = False
+    events: bool = False
+    quiet: bool = False
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The configuration that the command line gives. What is asked for here wins over every role's own agent."""
+        return {
+            "limits": {
+                "maxRunWallTime": self.max_wall_time,
+                "maxIterations": self.max_iterations,
+                "maxCostUsd": self.max_cost,
+                "onLimit": self.on_limit,
+            },
+            "defaults": {"executor": self.agent, "model": self.model},
+            "ralph": {"agents": {stage: {"executor": self.agent} for stage in STAGES}},
+            "parallel": {"workers": self.parallel},
+        }
+
+    def options(self, command: str) -> RunOptions:
+        return RunOptions(
+            command=command,
+            only=self.tasks,
+            retry_blocked=self.retry_blocked,
+            strict=self.strict,
+            trust_commands=self.trust_commands,
+            branch=self.branch,
+            again=f"ralph resume{f' --parallel {self.parallel}' if self.parallel else ''}",
+        )
+
+
+def _options(*, retry_blocked: bool) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """The options of `run` and `resume`; they differ in whether blocked tasks are tried again."""
+    given = (
+        click.option("--model", metavar="NAME", help="The model of the default agent."),
+        click.option("--agent", metavar="ID", help="The agent to use, at every task and stage."),
+        click.option("--task", "tasks", metavar="ID", multiple=True, help="Only this task; may be given again."),
+        click.option("--max-iterations", type=click.IntRange(min=1), metavar="N", help="End after N iterations."),
+        click.option("--max-wall-time", type=Duration(), metavar="TIME", help="End after TIME: 90s, 45m or 8h."),
+        click.option("--max-cost", type=click.FloatRange(min=0, min_open=True), metavar="USD", help="End at USD."),
+        click.option("--branch", metavar="NAME", default="", help="The branch that the work happens on."),
+        click.option(
+            "--parallel",
+            type=click.IntRange(min=1, max=MOST_WORKERS),
+            metavar="N",
+            help="Work on up to N tasks at once, each in a clone of its own.",
+        ),
+        click.option("--dry-run", is_flag=True, help="Print the plan and the first prompt; touch nothing."),
+        click.option(
+            "--watch", is_flag=True, help="Stay afterwards, and start again when an edit gives something to do."
+        ),
+        click.option("--json", is_flag=True, help="Print one JSON object at the end; the rest goes to stderr."),
+        click.option("--events", is_flag=True, help="Print each event as a line of JSON, as it happens."),
+        click.option("--quiet", "-q", is_flag=True, help="Only iteration ends, warnings and the end."),
+        click.option(
+            "--retry-blocked/--no-retry-blocked",
+            default=retry_blocked,
+            show_default=True,
+            help="Try blocked tasks once more, after the pending ones.",
+        ),
+        click.option(
+            "--on-limit",
+            type=click.Choice(["wait", "stop", "fallback"]),
+            help="At an agent's usage limit: wait until it resets, end, or go on with its fallback.",
+        ),
+        click.option("--strict", is_flag=True, help="Refuse tasks without criteria, and a red gate on the base."),
+        trust_commands,
+    )
+
+    def decorate(function: Callable[..., int]) -> Callable[..., int]:
+        for option in reversed(given):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+@click.command("run")
+@_options(retry_blocked=True)
+@click.pass_obj
+def run_command(app: App, /, **given: object) -> int:
+    """Work on the tasks of .rulebook-ralph/prd.json until all is proven done or a limit ends it.
+
+    Ends with 0 when all is complete, 3 with blocked tasks, 4 at a limit, 5 when the agent cannot work, 130 after ^C.
+    """
+    return start(app, Flags(**given), command="run")  # type: ignore[arg-type]  # click gives what `_options` names
+
+
+@click.command("resume")
+@_options(retry_blocked=False)
+@click.pass_obj
+def resume_command(app: App, /, **given: object) -> int:
+    """Go on after a stop, ^C or a crash.
+
+    Nothing done is lost or done twice: an interrupted attempt is not counted, and the next one goes on from its work.
+    Blocked tasks stay blocked, unless --retry-blocked says otherwise.
+    """
+    return start(app, Flags(**given), command="resume")  # type: ignore[arg-type]  # click gives what `_options` names
+
+
+def start(app: App, flags: Flags, *, command: str) -> int:
+    """Run or rehearse; returns the exit code. Raises RalphError."""
+    options = flags.options(command)
+    with app.console(quiet=flags.quiet, json=flags.json, events=flags.events) as console:
+        if flags.dry_run:
+            rehearsed = rehearsal.rehearse(open_project(app, flags.settings).project, options)
+            if flags.json:
+                console.json(rehearsal.as_json(rehearsed))
+            else:
+                console.verbatim(rehearsal.as_text(rehearsed))
+            return 0
+        try:
+            if flags.watch:
+                from rulebook_ralph.cli import watch  # noqa: PLC0415 - only for a watch
+
+                ended = watch.watch(app, flags, options, console.report)
+            else:
+                with interruptible() as cancelled:
+                    ended = run_once(app, flags, options, console.report, cancelled)
+        except RalphError as error:
+            if flags.json:
+                console.json(summaries.refused_as_json(str(error)))
+            raise
+        if flags.json:
+            console.json(summaries.as_json(ended))
+        return summaries.exit_code(ended)
+
+
+def run_once(
+    app: App,
+    flags: Flags,
+    options: RunOptions,
+    report: Callable[[events.Event], None],
+    cancelled: Cancellation,
+    *,
+    spent: RunTally = RunTally(),  # noqa: B008 - frozen
+) -> events.RunEnded:
+    """One run under the project's lock; `spent` is what other runs have used of the same limits. Raises RalphError."""
+    _check_out_state(app, report)
+    opened = open_project(app, flags.settings)
+    require_agreed(app, opened, trusted=flags.trust_commands)
+    project = replace(opened.project, config=_within(opened.project.config, spent))
+
+    def warn(text: str) -> None:
+        report(events.Notice("warning", text))
+
+    def reread() -> Config | None:
+        edited = open_project(app, flags.settings)
+        require_agreed(app, edited, trusted=flags.trust_commands, asks=False)
+        return _within(edited.project.config, spent)
+
+    redactor = Redactor(Roster(project.config, app.environment).secrets())
+    with (
+        notify.Notifier(project.folder, app.environment, warn=warn) as notifier,
+        lock.hold(project.private, options.command, since=app.clock.iso()) as held,
+    ):
+        _end_orphans(held, warn)
+        preflight.require_no_secret(project, redactor.clean)
+        _say(opened, report)
+        for problem in notify.problems(project.config.notify, app.environment):
+            warn(problem)
+
+        def happened(event: events.Event) -> None:
+            event = cleaned(event, redactor.clean_cut)
+            report(event)
+            notifier.heard(event, project.config.notify, redactor.clean)
+
+        orders = Orders(cancelled, report=happened, clock=app.clock)
+        run = Run(
+            project,
+            options,
+            report=orders.report,
+            clock=app.clock,
+            cancelled=cancelled,
+            orders=orders,
+            reread=reread,
+        )
+        return cleaned(run.run(), redactor.clean_cut)
+
+
+def _within(config: Config, spent: RunTally) -> Config:
+    return replaced(config, limits=limits_left(config.limits, spent))
+
+
+def _end_orphans(held: Held, warn: Callable[[str], None]) -> None:
+    """End what dead runs left running: it would work beside the new one. Raises RalphError where that fails."""
+    ended, remain = held.end_orphans()
+    if remain:
+        many = counted(remain, "process", "processes")
+        raise RalphError(f"{many} that a dead run left cannot be ended; end what is left first: ralph doctor")
+    if ended:
+        warn(f"ended {counted(ended, 'process', 'processes')} that a dead run left running")
+
+
+def _say(opened: OpenedProject, report: Callable[[events.Event], None]) -> None:
+    """What Ralph chose itself, as nobody configured it."""
+    if opened.loaded.chosen_executor:
+        report(events.Notice("info", opened.loaded.chosen_executor))
+    if opened.found is not None:
+        gates = some([f"{step.name}: {step.command}" for step in opened.found.steps])
+        report(events.Notice("info", f"no gate is configured; found in the project: {gates}"))
+
+
+def _check_out_state(app: App, report: Callable[[events.Event], None]) -> None:
+    """Where another branch is checked out, on which there is no task list: the branch that has it, before anything is
+    read from it.
+    """
+    root, repository = open_root(app)
+    if StateFolder(root).path.exists():
+        return
+    for reference in attempts.state_references(repository):
+        data = attempts.file_of_state(repository, reference, "prd.json")
+        prd = None if data is None else decode_prd(data, name=f"{reference}:prd.json")
+        if prd is not None and repository.file_of(f"refs/heads/{prd.work_branch}", f"{STATE_FOLDER}/prd.json"):
+            report(events.Notice("info", f"{check_out(repository, prd.work_branch)}, which has the task list"))
+            return

@@ -1,0 +1,151 @@
+"""One stop of a session as a command: the lock, the time that there is, and what is remembered and said of it."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from msgspec import structs
+
+from rulebook_ralph.agents.claude_session import sizes
+from rulebook_ralph.cli import official_loop
+from rulebook_ralph.cli.app import App
+from rulebook_ralph.cli.options import interruptible
+from rulebook_ralph.cli.places import open_root
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.git.cache import cache_root
+from rulebook_ralph.process.cancellation import Cancellation
+from rulebook_ralph.report import events
+from rulebook_ralph.run import lock, session_note
+from rulebook_ralph.run.control import Cancel, Orders
+from rulebook_ralph.run.project import Project
+from rulebook_ralph.run.session import SessionRun, Step, Stopped
+from rulebook_ralph.run.session_note import SessionNote
+from rulebook_ralph.tasks.disk import StateFolder
+from rulebook_ralph.tasks.text import counted, some
+from rulebook_ralph.verify.redaction import Redactor, cleaned
+from rulebook_ralph.verify.workspace import Cancelled
+
+_SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish", "busybox", "env", "timeout")
+
+
+@dataclass(slots=True)
+class Messages:
+    """What is said to the person when the hook answers."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def report(self, event: events.Event) -> None:
+        match event:
+            case events.Notice(level="warning", text=text):
+                self.lines.append(text)
+            case events.BranchWaiting():
+                self.lines.append(f"{event.branch} waits: {event.reason} ({some(event.files)})")
+            case events.IterationSettled():
+                why = event.commit[:7] if event.commit else event.reason
+                self.lines.append(f"{event.task_id}: {event.outcome}" + (f" ({why})" if why else ""))
+            case events.RunEnded():
+                all_done = f"{official_loop.PROMISE}: " if event.stop_reason == "complete" else ""
+                self.lines.append(f"{all_done}{event.stop_reason}: {event.reason}")
+
+    def text(self) -> str:
+        return "\n".join(f"Ralph: {line}" for line in self.lines)
+
+
+def take_stop(
+    app: App, note: SessionNote, stopped: Stopped, messages: Messages, *, seconds: float, cancel: bool = False
+) -> Step:
+    """Judge and go on; the note is written, or removed where the loop is over. Raises RalphError, and then the session
+    goes on where an iteration is open.
+    """
+    root, repository = open_root(app)
+    project = _project(app, root, note)
+    clean = Redactor(app.environment).clean_cut
+    with session_lock(app, project, note) as held, _in_time(seconds, messages) as cancelled:
+        end_orphans(held, messages)
+        orders = Orders(cancelled, report=lambda event: messages.report(cleaned(event, clean)), clock=app.clock)
+        if cancel:
+            orders.obey(Cancel())
+        run = SessionRun(
+            project, note, stopped, report=orders.report, clock=app.clock, cancelled=cancelled, orders=orders
+        )
+        try:
+            is_first = note.iteration is None or held.after_death  # how far a dead hook came, recovery finds out
+            step = run.begin() if is_first else run.judge()
+        except Cancelled:
+            raise RalphError("it took longer than the hook may, or was told to end; /ralph:implement goes on") from None
+        finally:
+            if note.iteration is not None:
+                held.stay()
+        if step.ended is None:
+            read = sizes(stopped.transcript)
+            session_note.write(repository.private, structs.replace(step.note, transcripts_read=read))
+            held.stay()
+        else:
+            session_note.remove(repository.private)
+    if step.ended is not None:
+        lock.release_session(repository.private, note.session_id)
+    return step
+
+
+def session_lock(app: App, project: Project, note: SessionNote) -> AbstractContextManager[lock.Held]:
+    """The project's lock, held by this process for the session."""
+    return lock.hold(project.private, lock.SESSION, since=note.since, session=note.session_id, agent=agent_process(app))
+
+
+def end_orphans(held: lock.Held, messages: Messages) -> None:
+    """End what a dead run left running: it would work beside the session. Raises RalphError where that fails."""
+    ended, remain = held.end_orphans()
+    if remain:
+        raise RalphError(f"{remain} processes of a dead run cannot be ended; end what is left first: ralph doctor")
+    if ended:
+        messages.lines.append(f"ended {counted(ended, 'process', 'processes')} that a dead run left running")
+
+
+@contextmanager
+def _in_time(seconds: float, messages: Messages) -> Iterator[Cancellation]:
+    """Ends the judging, as ^C would, before Claude Code ends the hook."""
+    with interruptible() as cancelled:
+
+        def end() -> None:
+            messages.lines.append(
+                "judging takes longer than the hook may (timeout in the plugin's hooks.json); the work is kept as an "
+                "attempt, go on with: ralph resume"
+            )
+            cancelled.set()
+
+        timer = threading.Timer(seconds, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield cancelled
+        finally:
+            timer.cancel()
+
+
+def _project(app: App, root: Path, note: SessionNote) -> Project:
+    """The project with the configuration of the session's start."""
+    return Project(
+        root=root,
+        repository=open_root(app)[1],
+        folder=StateFolder(root),
+        config=note.config,
+        environment=app.environment,
+        home=app.home,
+        cache=cache_root(app.environment, app.home),
+    )
+
+
+def agent_process(app: App) -> int:
+    """The id of the agent's process that started this one: the one that it names, else the nearest ancestor that is no
+    shell. Raises RalphError where there is none.
+    """
+    said = app.environment.get("CLAUDE_PID", "")
+    above = psutil.Process().parents()
+    named = next((each.pid for each in above if str(each.pid) == said), None)
+    pid = named or next((each.pid for each in above if each.name().lstrip("-") not in _SHELLS), None)
+    if pid is None:
+        raise RalphError("this is for Claude Code to run, from a slash command or a hook of the plugin")
+    return pid

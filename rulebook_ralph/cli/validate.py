@@ -1,0 +1,71 @@
+"""`ralph validate`: every problem of the state and configuration files, with its place."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import click
+
+from rulebook_ralph.cli.app import App
+from rulebook_ralph.cli.options import json_object
+from rulebook_ralph.cli.places import open_project, state_folder
+from rulebook_ralph.config import schemas
+from rulebook_ralph.config.layers import PROJECT_CONFIG, load_config, problems_in, user_config
+from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.run import refusals, template_check
+from rulebook_ralph.tasks import prd_file, progress, validation
+from rulebook_ralph.tasks.disk import StateFolder
+from rulebook_ralph.tasks.text import Problem, counted
+
+
+@click.command()
+@json_object
+@click.pass_obj
+def command(app: App, *, json: bool) -> int:
+    """Look at every state and configuration file, and at what a run would refuse of what they say together; print each
+    problem with file, line and path.
+
+    Ends with 0 when there is none, 2 when there are some.
+    """
+    problems = all_problems(app, state_folder(app))
+    with app.console(json=json) as console:
+        if json:
+            console.json({"valid": not problems, "problems": problems})
+        else:
+            for problem in problems:
+                console.line(str(problem))
+            console.line(counted(len(problems), "problem") if problems else "no problems")
+    return ExitCode.INVALID if problems else ExitCode.OK
+
+
+def all_problems(app: App, folder: StateFolder) -> tuple[Problem, ...]:
+    """Everything that is wrong with the files of a project, and with what they say together."""
+    looks = (
+        progress.problems,
+        lambda root: problems_in(root / PROJECT_CONFIG, PROJECT_CONFIG),
+        template_check.problems,
+    )
+    problems = validation.validate(folder.root, schemas=schemas.schema, others=looks)
+    return (*problems, *_together(app, folder, has_problems=bool(problems)))
+
+
+def _together(app: App, folder: StateFolder, *, has_problems: bool) -> Iterator[Problem]:
+    """What is wrong outside of the project's files, and with what they say together, where each can be read."""
+    own = user_config(app.home, app.environment)
+    if found := problems_in(own, str(own)):
+        yield from found
+        return
+    if has_problems:
+        return
+    try:
+        config = load_config(folder.root, app.home, app.environment).config
+        prd = prd_file.read_prd(folder.prd)
+    except RalphError as error:
+        where, _, message = str(error).partition(": ")
+        yield Problem(where, None, "", message)
+        return
+    with suppress(RalphError):  # without a repository there are no names to look at, and no gates to find
+        project = open_project(app).project
+        config = project.config
+        yield from refusals.of_names(project, prd)
+    yield from refusals.of_agents(config, prd, app.environment)
+    yield from refusals.of_tasks(config, prd)

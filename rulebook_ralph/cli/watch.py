@@ -1,0 +1,155 @@
+"""`--watch`: one run after another, each under the project's lock; between them an edit is waited for."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+
+from rulebook_ralph.cli.app import App
+from rulebook_ralph.cli.options import interruptible
+from rulebook_ralph.cli.places import open_project, open_root
+from rulebook_ralph.cli.run import Flags, run_once
+from rulebook_ralph.config.layers import user_config
+from rulebook_ralph.config.settings import Config, Limits
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.git.repository import GitError
+from rulebook_ralph.process.cancellation import Cancellation
+from rulebook_ralph.report import events
+from rulebook_ralph.run import lock, renewal
+from rulebook_ralph.run.control import PAUSED, Orders
+from rulebook_ralph.run.policy import RunTally
+from rulebook_ralph.run.project import RunOptions
+from rulebook_ralph.run.renewal import Left, Renewal
+from rulebook_ralph.run.watching import seen, wait_for_change
+from rulebook_ralph.tasks.disk import StateFolder
+from rulebook_ralph.tasks.model import Prd, Task
+from rulebook_ralph.tasks.prd_file import read_prd
+
+Report = Callable[[events.Event], None]
+_LOOK = timedelta(seconds=60)
+
+
+def watch(app: App, flags: Flags, options: RunOptions, report: Report) -> events.RunEnded:
+    """Run, and again whenever there is something to do; returns how the last run ended. Raises RalphError where the
+    first run cannot start, or a later one breaks off.
+    """
+    root, repository = open_root(app)
+    with (
+        interruptible() as ended,
+        lock.hold(repository.private, f"{options.command} --watch", since=app.clock.iso(), name=lock.WATCH),
+    ):
+        return _Watch(replace(app, cwd=root), flags, options, report, ended, StateFolder(root)).run()
+
+
+@dataclass(slots=True)
+class _Watch:
+    """The runs of one watch. `spent` is what they have used together of the limits that a person set."""
+
+    app: App
+    flags: Flags
+    options: RunOptions
+    report: Report
+    ended: Cancellation
+    folder: StateFolder
+    spent: RunTally = field(default_factory=RunTally)
+    tried: dict[str, Task] = field(default_factory=dict)
+
+    def run(self) -> events.RunEnded:
+        """Run after run, until one ends the watch or a person does."""
+        last = self._one(self.options)
+        refused = ""
+        while self._goes_on(last) and (again := self._wait(refused)) is not None:
+            self._say("info", f"starting again: {again.reason}")
+            options = replace(self.options, command="resume", retry_blocked=bool(again.reopen), reopen=again.reopen)
+            try:
+                last, refused = self._one(options), ""
+            except (RalphError, GitError) as error:
+                if str(error) != refused:
+                    self._say("warning", f"{error}; waiting for an edit")
+                refused = str(error)
+        return last
+
+    def _one(self, options: RunOptions) -> events.RunEnded:
+        cancelled = self.ended.follower()  # a run that breaks off ends its agents by it, and the watch goes on
+        ended = run_once(self.app, self.flags, options, self._reported, cancelled, spent=self.spent)
+        self.spent = RunTally(
+            iterations=self.spent.iterations + ended.iterations,
+            elapsed=self.spent.elapsed + ended.duration_ms / 1000,
+            cost_usd=self.spent.cost_usd + ended.cost_usd,
+            tokens=self.spent.tokens + ended.tokens,
+        )
+        return ended
+
+    def _reported(self, event: events.Event) -> None:
+        """Passes on what a run reports, and keeps each task as it was when its iteration was opened."""
+        if isinstance(event, events.IterationOpened):
+            with suppress(RalphError, KeyError):
+                self.tried[event.task_id] = read_prd(self.folder.prd).task(event.task_id)
+        self.report(event)
+
+    def _goes_on(self, last: events.RunEnded) -> bool:
+        """Whether the watch stays after that run; a limit that its runs have used up together is said."""
+        limits = Limits()
+        with suppress(RalphError):  # what is wrong with the configuration is said while it is waited for
+            limits = self._config().limits
+        if renewal.ends_watch(last.stop_reason, limits):
+            return False
+        used = renewal.used_up(limits, self.spent)
+        if used:
+            self._say("warning", f"the watch ends: its runs together have used up {used}")
+        return not used
+
+    def _wait(self, refused: str) -> Renewal | None:
+        """Until there is something to do; None where a person ends the watch. `refused` is why no run could start."""
+        orders = Orders(self.ended, report=self.report, clock=self.app.clock)
+        private = open_root(self.app)[1].private
+        me = lock.holder(private / lock.WATCH)
+        if me is None:
+            raise RalphError("the watch's lock is not held any more; give the command again")
+        paths = (self.folder.prd, self.folder.config, user_config(self.app.home, self.app.environment))
+        stop = self.ended.follower()
+
+        def heard() -> None:
+            if orders.paused.is_set():
+                stop.set()
+
+        with orders.heard(private, me, wake=heard):
+            found = self._look(paths, stop, refused)
+        if orders.paused.is_set():
+            self._say("info", PAUSED.reason)
+        return found
+
+    def _look(self, paths: tuple[Path, ...], stop: Cancellation, told: str) -> Renewal | None:
+        """Look at the files whenever one was written; `told` is what was said last of what is wrong with them."""
+        since, left = seen(paths), None
+        while not stop.is_set():
+            try:
+                prd, config = read_prd(self.folder.prd), self._config()
+                left = left or self._left(prd, config)
+                found = renewal.renewal(left, prd, config, now=self.app.clock.now(), only=self.flags.tasks)
+                if found is not None:
+                    return found
+            except (RalphError, GitError) as error:  # the folder may have been moved away for a while
+                if str(error) != told:
+                    self._say("warning", f"{error}; waiting")
+                told = str(error)
+            wait_for_change(paths, stop, self._until(left, _LOOK.total_seconds()), since=since)
+            since = seen(paths)
+        return None
+
+    def _left(self, prd: Prd, config: Config) -> Left:
+        said = renewal.waiting_for(prd, only=self.flags.tasks)
+        self._say("info", said)
+        return Left(prd, config, self.app.clock.now(), dict(self.tried))
+
+    def _until(self, left: Left | None, longest: float) -> float:
+        """Seconds until a task may go on whose agent was limited."""
+        at = renewal.next_look(left, left.prd, only=self.flags.tasks) if left else None
+        return longest if at is None else min(longest, max(0.1, (at - self.app.clock.now()).total_seconds()))
+
+    def _config(self) -> Config:
+        return open_project(self.app, self.flags.settings).project.config
+
+    def _say(self, level: str, text: str) -> None:
+        self.report(events.Notice("warning" if level == "warning" else "info", text))

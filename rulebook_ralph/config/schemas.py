@@ -1,0 +1,158 @@
+"""JSON Schemas made from the structs: for editors, for `ralph validate`, and for those who write hooks.
+
+`python -m rulebook_ralph.config.schemas [FOLDER]` writes them all to `schemas/`. The descriptions are the docstrings:
+what comes before the lines `key: sentence` describes the struct, and each of those lines one key.
+"""
+
+import importlib
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from inspect import getdoc
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+from rulebook_ralph.tasks.struct_reading import fields_of
+
+Schema = dict[str, Any]
+
+DOCUMENTS: Mapping[str, tuple[str, str]] = {
+    "config": ("rulebook_ralph.config.settings:Config", "Ralph: settings (config.yaml)"),
+    "prd": ("rulebook_ralph.tasks.model:Prd", "Ralph: the task list (prd.json)"),
+    "iteration": ("rulebook_ralph.tasks.iteration:Iteration", "Ralph: one iteration (history/iteration-N.json)"),
+    "review": ("rulebook_ralph.tasks.review:Review", "Ralph: a code review, as `ralph review --json` prints it"),
+    "judgement": ("rulebook_ralph.verify.questions:Answer", "Ralph: what a model says of what tests cannot decide"),
+}
+"""Name of a schema -> the struct (module, colon, name; imported when it is needed) and its title."""
+
+CONFIG_SCHEMA_NAME = "config.schema.json"
+"""The copy of the configuration's schema beside each config file, which works without a network and in every clone."""
+
+_ADDRESS = "https://raw.githubusercontent.com/rulebook-ralph/rulebook-ralph/main/schemas"
+_KEY_LINE = re.compile(r"([a-z]\w*): (.+)")
+_DURATION = r"^(?=.)(\d+(\.\d+)?d)?(\d+(\.\d+)?h)?(\d+(\.\d+)?m)?(\d+(\.\d+)?s)?$"
+_SHORT_FORMS: Mapping[str, Schema] = {
+    "Sandbox": {"enum": ["auto", "off"]},
+    "Parallel": {"type": "integer", "minimum": 1},
+}
+_LOOSE = "$extra"
+"""The field of keys that Ralph does not know; no key of a file."""
+
+
+def schema(name: str) -> Schema:
+    """The JSON Schema of that name in DOCUMENTS."""
+    place, title = DOCUMENTS[name]
+    module, _, struct = place.partition(":")
+    kind: type[msgspec.Struct] = getattr(importlib.import_module(module), struct)
+    (_,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    structs = {each.__name__: each for each in _structs_in(kind)}
+    for struct_name, definition in definitions.items():
+        _describe(definition, structs[struct_name], structs)
+    if name == "config":
+        _as_files_have_it(definitions)
+    top = definitions.pop(kind.__name__)
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"{_ADDRESS}/{name}.schema.json"}
+    return {**head, **top, "title": title, "$defs": dict(sorted(definitions.items()))}
+
+
+def encoded(name: str) -> bytes:
+    """The schema as its file has it."""
+    return (json.dumps(schema(name), indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+@cache
+def descriptions(struct: type[msgspec.Struct]) -> Mapping[str, str]:
+    """What the docstrings of a struct and its bases say of each key; under the empty key, of the whole."""
+    found: dict[str, str] = {}
+    for base in reversed(struct.__mro__):
+        if issubclass(base, msgspec.Struct) and base is not msgspec.Struct:
+            found |= _described(getdoc(base) or "")
+    return found
+
+
+def _described(text: str) -> dict[str, str]:
+    summary, key, found = [], "", dict[str, str]()
+    for line in text.splitlines():
+        if match := _KEY_LINE.fullmatch(line):
+            key, found[match[1]] = match[1], match[2]
+        elif key and line.startswith("    "):
+            found[key] += f" {line.strip()}"
+        elif line.strip():
+            summary.append(line.strip())
+    return {"": " ".join(summary), **found}
+
+
+def _structs_in(annotation: Any) -> Iterator[type[msgspec.Struct]]:
+    """A struct and all that its fields are made of."""
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        yield annotation
+        for field in fields_of(annotation):
+            yield from _structs_in(field.type)
+    for part in get_args(annotation):
+        yield from _structs_in(part)
+
+
+def _describe(definition: Schema, struct: type[msgspec.Struct], structs: Mapping[str, type[msgspec.Struct]]) -> None:
+    """Give each key its description; take out what no file has."""
+    told = descriptions(struct)
+    definition["description"] = told[""]
+    properties = definition.get("properties", {})
+    properties.pop(_LOOSE, None)
+    for key, value in properties.items():
+        nested = structs.get(value.get("$ref", "").rpartition("/")[2])
+        if nested is not None:
+            value.pop("default", None)  # it only repeats the section
+        if text := told.get(key) or (descriptions(nested)[""] if nested else ""):
+            value["description"] = text
+
+
+def _as_files_have_it(definitions: dict[str, Schema]) -> None:
+    """Beside what msgspec reads, files may have `+key` lists, times as text, empty sections and short forms."""
+    for definition in definitions.values():
+        added = {}
+        for key, value in definition.get("properties", {}).items():
+            definition["properties"][key] = made = _as_written(value)
+            if value.get("type") == "array":
+                added[f"+{key}"] = {**value, "description": f"Items that are added to `{key}` of the files before."}
+                added[f"+{key}"].pop("default", None)
+                made["type"] = ["array", "null"]
+        definition.get("properties", {}).update(added)
+    definitions["Config"]["type"] = ["object", "null"]
+    definitions["VerificationStep"]["properties"]["kind"].pop("default", None)
+
+
+def _as_written(value: Schema) -> Schema:
+    said: Schema = {key: item for key, item in value.items() if key in ("description", "default")}
+    if "$ref" in value:
+        short = _SHORT_FORMS.get(value["$ref"].rpartition("/")[2])
+        forms = [{"$ref": value["$ref"]}, {"type": "null"}, *([short] if short else [])]
+        return {"anyOf": forms, **said}
+    if _is_duration(value):
+        return {**said, "anyOf": [_without_words(value), {"type": "string", "pattern": _DURATION}]}
+    if any(map(_is_duration, value.get("anyOf", ()))):
+        forms = [_without_words(form) for form in value["anyOf"]]
+        return {**said, "anyOf": [*forms, {"type": "string", "pattern": _DURATION}]}
+    return dict(value)
+
+
+def _is_duration(value: Schema) -> bool:
+    return value.get("maximum") == 100_000_000  # noqa: PLR2004 - the longest time, settings_base.PositiveSeconds
+
+
+def _without_words(value: Schema) -> Schema:
+    return {key: item for key, item in value.items() if key not in ("description", "default")}
+
+
+def main(folder: Path) -> None:
+    """Write all schemas to a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in DOCUMENTS:
+        (folder / f"{name}.schema.json").write_bytes(encoded(name))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "schemas"))

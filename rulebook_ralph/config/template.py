@@ -1,0 +1,118 @@
+"""The config.yaml that `ralph init` writes: every key with a sentence and its default, what was found live."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import wrap
+from typing import Any
+
+import msgspec
+from msgspec.structs import FieldInfo
+
+from rulebook_ralph.config.editing import one_line
+from rulebook_ralph.config.schemas import CONFIG_SCHEMA_NAME, descriptions
+from rulebook_ralph.config.settings import Config, Parallel, Sandbox, Verification, VerificationStep, Workspace
+from rulebook_ralph.tasks.struct_reading import fields_of, item_type, struct_by_name, struct_in
+
+SCHEMA_HINT = f"""\
+# yaml-language-server: $schema={CONFIG_SCHEMA_NAME}
+# $schema: {CONFIG_SCHEMA_NAME}
+"""
+"""For completion in editors: the first line is read by VS Code and others, the second by JetBrains."""
+
+_HEAD = f"""\
+{SCHEMA_HINT}#
+# Ralph's settings for this project. Every key stands here with its default: take away the "# " before a key to set it.
+# Times are seconds, or a text such as 90s, 15m or 1h30m. Unknown keys are errors. `ralph validate` checks this file.
+"""
+_EXAMPLES: Mapping[str, Any] = {
+    "executors": {"id": "my-agent", "type": "command", "command": "my-agent"},
+    "reviewers": {"id": "thorough", "model": "opus", "checks": ["tier", "our API stays compatible"]},
+    "planners": {"id": "opus", "model": "opus"},
+    "steps": {"name": "tests", "command": "make test", "kind": "test"},
+    "hooks": {"name": "changelog", "command": "make changelog-check"},
+    "prices": {"input": 1.25, "output": 10, "cachedInput": 0.125},
+}
+_NAMES: Mapping[str, str] = {"prices": "gpt-5.5"}
+_SHORT: Mapping[type[msgspec.Struct], str] = {Sandbox: "auto", Parallel: "1"}
+"""Sections that have a short form, which says the default."""
+_WIDTH = 118
+_NO_WORKSPACE = Workspace()
+
+
+def commented_config(
+    steps: Sequence[VerificationStep] = (), workspace: Workspace = _NO_WORKSPACE, comments: Sequence[str] = ()
+) -> str:
+    """The text of a new config.yaml that says exactly what is built in, and what was found: gates, what clones need,
+    and `comments` on it, which stand above `workspace`.
+    """
+    found = Config(verification=Verification(steps=tuple(steps)), workspace=workspace)
+    lines: list[str] = []
+    explained: set[type[msgspec.Struct]] = set()
+    for setting in fields_of(Config):
+        section = struct_in(setting.type)
+        text = descriptions(section)[""] if section else descriptions(Config)[setting.encode_name]
+        lines += ["", *_comment(text, "")]
+        if setting.name == "workspace":
+            lines += [line for comment in comments for line in _comment(comment, "")]
+        lines += _setting(setting, "", getattr(found, setting.name), explained)
+    return _HEAD + "\n".join(lines) + "\n"
+
+
+def _setting(setting: FieldInfo, indent: str, value: Any, explained: set[type[msgspec.Struct]]) -> Iterator[str]:
+    name = setting.encode_name
+    section, item = struct_in(setting.type), struct_in(item_type(setting.type))
+    if section is not None and section in _SHORT:
+        yield f"{indent}# {name}: {_SHORT[section]}"
+        return
+    if section is not None:
+        yield f"{indent}{name}:"
+        for inner in fields_of(section):
+            if section not in explained:
+                nested = struct_in(inner.type)
+                text = descriptions(section).get(inner.encode_name) or (descriptions(nested)[""] if nested else "")
+                yield from _comment(text, f"{indent}  ")
+            yield from _setting(inner, f"{indent}  ", getattr(value, inner.name), explained)
+        explained.add(section)
+        return
+    shown = item or struct_by_name(setting.type)
+    if shown is not None:
+        yield from _example(shown, _EXAMPLES[name], indent, name=_NAMES.get(name, ""))
+    if value == _default(setting):
+        yield f"{indent}# {name}: {one_line(_default(setting))}"
+    elif item is VerificationStep:
+        yield f"{indent}{name}:"
+        yield from (line for step in value for line in _step(step))
+    else:
+        yield f"{indent}{name}: {one_line(msgspec.to_builtins(value))}"
+
+
+def _example(item: type[msgspec.Struct], values: Mapping[str, Any], indent: str, *, name: str) -> Iterator[str]:
+    """An item of a list with all its keys, each with its sentence, as a comment that no one can take for a setting.
+
+    With a `name` it is one that stands under that name instead.
+    """
+    yield f"{indent}# An item, with all its keys:"
+    if name:
+        yield f"{indent}#     {one_line(name)}:"
+    dash = "  " if name else "- "
+    for inner in fields_of(item):
+        default = None if inner.required else msgspec.to_builtins(_default(inner))
+        key = f"{dash}{inner.encode_name}: {one_line(values.get(inner.encode_name, default))}"
+        yield f"{indent}#     {key:<30} # {descriptions(item)[inner.encode_name]}"
+        dash = "  "
+
+
+def _step(step: VerificationStep) -> Iterator[str]:
+    dash = "- "
+    for inner in fields_of(VerificationStep):
+        value = getattr(step, inner.name)
+        if inner.required or inner.name == "kind" or value != _default(inner):
+            yield f"    {dash}{inner.encode_name}: {one_line(msgspec.to_builtins(value))}"
+            dash = "  "
+
+
+def _default(setting: FieldInfo) -> Any:
+    return setting.default if setting.default is not msgspec.NODEFAULT else setting.default_factory()
+
+
+def _comment(text: str, indent: str) -> Iterator[str]:
+    yield from wrap(text, _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")

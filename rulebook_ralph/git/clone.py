@@ -1,0 +1,340 @@
+"""Clones of a repository for agents and gates: they share its objects, and nothing done in them reaches its files."""
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from filelock import BaseFileLock, FileLock, Timeout
+
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.git import git_folder
+from rulebook_ralph.git.cache import folder_for, open_up, put_copy, take_down, unwritable
+from rulebook_ralph.git.capture import TIME_LIMIT, Captured, Tracked, capture, is_below, read_tracked, walk
+from rulebook_ralph.git.repository import GitError, Repository, read_plain
+from rulebook_ralph.process.box import Box
+
+_FORMAT = b"1"
+"""The way a clone is laid out. A clone of another way is made anew."""
+_TREES_KNOWN = 3
+_OLDEST = 7 * 86400
+"""Seconds after which an unused clone is made anew: systems remove old files of such folders one by one."""
+
+
+class Clone:
+    """A clone. `fresh` says that nothing was prepared in it yet. One thread at a time works with it."""
+
+    def __init__(
+        self, root: Path, repository: Repository, shared: git_folder.Shared, *, pin: str, lock: BaseFileLock
+    ) -> None:
+        self.name = root.name
+        self.root = root
+        self._repository = repository
+        self._shared = shared
+        self._pin = pin
+        self._lock = lock
+        own = root.with_name(f"{root.name}.git")
+        environment = {
+            **repository.environment,
+            "GIT_DIR": str(own),
+            "GIT_WORK_TREE": str(self.root),
+            "GIT_OBJECT_DIRECTORY": str(repository.common_dir / "objects"),
+        }
+        self._own = replace(repository, root=self.root, git_dir=own, common_dir=own, environment=environment)
+        self._base = ""
+        self._tree = ""
+        self._tracked: dict[str, Tracked] = {}
+        self._make()
+        kept = os.fsdecode(read_plain(own / "prepared")).split("\0")
+        self.fresh = not (own / "prepared").is_file()
+        self._prepared = frozenset(filter(None, kept))
+
+    @property
+    def stores(self) -> tuple[tuple[Path, Path], ...]:
+        """The links in the cache by which the clone finds the repository's objects, and where these lead."""
+        return self._shared.stores
+
+    def hold(self, commit: str, *, tree: str | None = None, keep: bool = False) -> None:
+        """Have exactly that tree, or the commit's, stand in the clone, with HEAD at the commit.
+
+        Files that git does not hold are removed, but for those that were there at `mark_prepared`; with `keep` ignored
+        ones stay too. Raises RalphError where the disk is full or cannot be written, GitError.
+        """
+        if not self.is_there:  # without a sandbox an agent can put anything there, a link to a person's folder too
+            (self._own.git_dir / "format").unlink(missing_ok=True)
+            self.forget_prepared()
+            self._base = self._tree = ""
+            self._make()
+        with self._writing():
+            self._follow_rules(commit)
+            wanted = tree or self._own.tree_of(commit)
+            try:
+                self._clean(keep=keep)
+            except PermissionError:
+                open_up(self.root)
+                self._clean(keep=keep)
+            self._move(wanted)
+            git_folder.write_inner(self._repository, self._shared, self.root, commit)
+            index = self._own.git_dir / "index"
+            shutil.copy2(index, self.root / ".git" / "index")  # with its time, by which git knows what may have changed
+        _wait_for_another_time()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the clone's folder is the one that was made."""
+        return _identity(self.root) == self._folder
+
+    def mark_prepared(self) -> None:
+        """What stands there now beside the tree was made by the setup, and stays."""
+        self._prepared = frozenset(walk(self.root, self._what_stands(), ()).extra)
+        (self._own.git_dir / "prepared").write_bytes(os.fsencode("\0".join(sorted(self._prepared))))
+        self.fresh = False
+        _wait_for_another_time()
+
+    def prepared_is_as_it_was(self) -> bool:
+        """Whether nothing of what was prepared was changed since: a time of change (ctime) cannot be set back."""
+        marked = (self._own.git_dir / "prepared").stat().st_ctime_ns
+        with suppress(OSError):
+            return all(_newest(self.root / path) <= marked for path in self._prepared)
+        return False
+
+    def forget_prepared(self) -> None:
+        """Nothing counts as prepared any more: the next `hold` removes it."""
+        (self._own.git_dir / "prepared").unlink(missing_ok=True)
+        self._prepared, self.fresh = frozenset(), True
+
+    def capture(self) -> Captured:
+        """The tree that stands in the clone now. Raises RalphError, GitError."""
+        if not self.is_there:
+            raise RalphError(f"{self.root} was removed, or something else put in its place")
+        self._unlock_index()
+        self._tree = ""
+        with self._writing():
+            try:
+                captured = capture(self._own, self._prepared)
+            except PermissionError:
+                open_up(self.root)
+                captured = capture(self._own, self._prepared)
+        self._tree = captured.tree
+        return captured
+
+    def remove(self) -> None:
+        """Remove the clone."""
+        for path in (self.root, self._own.git_dir):
+            take_down(path)
+        self._repository.run("update-ref", "-d", self._pin)
+        self.close()
+
+    def close(self) -> None:
+        """Let another process have it."""
+        self._lock.release()
+
+    # Steps
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise unwritable(self.root, error) from None
+
+    def _make(self) -> None:
+        own = self._own.git_dir
+        mark = own / "format"
+        wanted = _FORMAT + b"\n" + self._shared.alternates()
+        try:
+            if read_plain(mark) != wanted or not _is_folder(self.root) or time.time() - mark.stat().st_mtime > _OLDEST:
+                take_down(self.root)
+                take_down(own)
+                self.root.mkdir(mode=0o755)
+            git_folder.write_own(self._repository, self._shared, own)
+            mark.write_bytes(wanted)
+            self._folder = _identity(self.root)
+        except OSError as error:
+            raise unwritable(own, error) from None
+
+    def _follow_rules(self, commit: str) -> None:
+        """Hold the commit against the user's `gc`, and take its rules of what is ignored and converted."""
+        if self._base == commit:
+            return
+        self._repository.run("update-ref", self._pin, commit)
+        rules = (":(glob)**/.gitignore", ":(glob)**/.gitattributes")
+        differs = ("diff-tree", "-r", "--name-only", self._base, commit, "--", *rules)
+        if not self._base or self._repository.run(*differs):
+            git_folder.write_rules(self._repository, self._shared, self._own.git_dir, commit)
+        self._base = commit
+
+    def _clean(self, *, keep: bool) -> None:
+        self._unlock_index()
+        found = walk(self.root, self._what_stands(), self._prepared)
+        extra = found.extra
+        if keep and extra:
+            extra = tuple(path for path in extra if not is_below(path, self._ignored(extra)))
+        for path in (*found.special, *extra):
+            take_down(self.root / path)
+
+    def _ignored(self, paths: Sequence[str]) -> Collection[str]:
+        """Those of the paths that the base's rules ignore; asked in an empty folder, where no others hold."""
+        nothing = self._own.git_dir / "nothing"
+        nothing.mkdir(exist_ok=True)
+        environment = {**self._own.environment, "GIT_WORK_TREE": str(nothing)}
+        empty = replace(self._own, root=nothing, environment=environment)
+        names = [f"./{path}/" if _is_folder(self.root / path) else f"./{path}" for path in paths]
+        asked = os.fsencode("\0".join(names))
+        with suppress(GitError):  # none of them is
+            output = os.fsdecode(empty.run("check-ignore", "--no-index", "-z", "--stdin", stdin=asked))
+            return frozenset(name.removeprefix("./").rstrip("/") for name in output.split("\0"))
+        return ()
+
+    def _move(self, tree: str) -> None:
+        """Bring files and index to the tree: also those files that git would not look at again."""
+        self._tree = ""
+        order = ("read-tree", "--reset", "-u", "--no-recurse-submodules", tree)
+        try:
+            self._own.run(*order, timeout=TIME_LIMIT)
+        except GitError as error:
+            if "No space left" in error.stderr or "quota" in error.stderr:
+                raise RalphError(f"no room left for {self.root}; make room, then run ralph again") from None
+            self._unlock_index()
+            (self._own.git_dir / "index").unlink(missing_ok=True)
+            open_up(self.root)
+            self._clean(keep=False)
+            self._own.run(*order, timeout=TIME_LIMIT)
+        self._tree = tree
+        self._fill_submodules()
+
+    def _fill_submodules(self) -> None:
+        """Submodules are there to be read: as they stand in the user's tree, without their git folders."""
+        if (self.root / ".gitmodules").is_file():
+            for path in self._what_stands().submodules:
+                target = self.root / path
+                if target.is_dir() and not any(target.iterdir()):
+                    target.rmdir()
+                    put_copy(self._repository.root / path, target)
+
+    def _what_stands(self) -> Tracked:
+        """What is tracked by the tree that was put there or captured last."""
+        known = self._tracked.get(self._tree)
+        if known is None:
+            known = read_tracked(self._own)
+            if self._tree:
+                self._tracked = {**dict(list(self._tracked.items())[-_TREES_KNOWN:]), self._tree: known}
+        return known
+
+    def _unlock_index(self) -> None:
+        (self._own.git_dir / "index.lock").unlink(missing_ok=True)  # of a git that was killed; nobody else has it
+
+
+class Clones:
+    """The clones of one repository. Each is claimed by this process from `open` to `close`."""
+
+    def __init__(self, repository: Repository, cache_root: Path, *, project: str = "clones") -> None:
+        self.root = cache_root
+        self.repository = repository
+        self._project = project
+        self._folder = folder_for(repository, cache_root)
+        self._shared: git_folder.Shared | None = None
+        self._open: dict[str, Clone] = {}
+
+    def open(self, name: str) -> Clone:
+        """The clone of that name, made where it is not there. Raises RalphError where another process has it."""
+        if name in self._open and self._open[name].root.is_dir():
+            return self._open[name]
+        if name in self._open:  # somebody emptied the cache
+            self._open.pop(name).close()
+            self._folder = folder_for(self.repository, self.root)
+            self._shared = None
+        try:
+            if self._shared is None:
+                self._shared = git_folder.read_shared(self.repository, self._folder)
+            lock = FileLock(self._folder / f"{name}.lock", thread_local=False)
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise RalphError(f"{self._folder / name} is in use by another ralph; end that one first") from None
+        except OSError as error:
+            raise unwritable(self._folder, error) from None
+        pin = f"refs/ralph/{self._project}/base/{name}-{self._folder.name.rpartition('-')[2][:8]}"
+        self._open[name] = Clone(self._folder / name, self.repository, self._shared, pin=pin, lock=lock)
+        return self._open[name]
+
+    def names(self, prefix: str = "") -> tuple[str, ...]:
+        """The clones that are there."""
+        return tuple(sorted(path.stem for path in self._folder.glob(f"{prefix}*.git") if path.with_suffix("").is_dir()))
+
+    def close(self) -> None:
+        """Let other processes have them; they stay as they are."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+
+def box_of(
+    clone: Clone, repository: Repository, *, bwrap: Path, hidden: Sequence[Path] = (), links: Sequence[str] = ()
+) -> Box:
+    """The sandbox in which the clone stands at the repository's own path, and the real one is not there.
+
+    `hidden` is what else is absent; `links` are paths of the user's tree that can be read there.
+    """
+    # What leads from one folder of objects to others is in the clone's own list, with paths that hold in the sandbox.
+    lists = [(link / "info" / "alternates", real / "info" / "alternates") for link, real in clone.stores]
+    return Box(
+        bwrap=bwrap,
+        hidden=(
+            clone.root.parent.parent,
+            repository.common_dir,
+            repository.git_dir,
+            *_other_trees(repository),
+            *hidden,
+        ),
+        binds=((clone.root, repository.root),),
+        read_only=(
+            *((real, link) for link, real in clone.stores),
+            *((Path(os.devnull), inside) for inside, real in lists if real.is_file()),
+            *((repository.root / path, repository.root / path) for path in links),
+        ),
+    )
+
+
+def _other_trees(repository: Repository) -> list[Path]:
+    """The repository's other work trees, as its git folder names them."""
+    common = repository.common_dir
+    named = ((file, os.fsdecode(read_plain(file)).strip()) for file in common.glob("worktrees/*/gitdir"))
+    trees = [(file.parent / said).resolve().parent for file, said in named if said]
+    trees += [common.parent] if common.name == ".git" else []
+    return [tree for tree in trees if tree != repository.root.resolve()]
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """By which a folder is known; None for anything else."""
+    with suppress(OSError):
+        status = path.lstat()
+        return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else None
+    return None
+
+
+def _newest(path: Path) -> int:
+    """The last time of change of a file or link, or of anything in a folder."""
+    newest = path.lstat().st_ctime_ns
+    if _is_folder(path):
+        with os.scandir(path) as entries:
+            for entry in entries:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                changed = _newest(Path(entry.path)) if is_folder else entry.stat(follow_symlinks=False).st_ctime_ns
+                newest = max(newest, changed)
+    return newest
+
+
+def _wait_for_another_time() -> None:
+    """Return when the clock that files get their times from has gone on: what changes later has another time."""
+    clock = getattr(time, "CLOCK_REALTIME_COARSE", None)  # elsewhere it is as fine as can be
+    if clock is not None:
+        begun = time.clock_gettime_ns(clock)
+        while time.clock_gettime_ns(clock) == begun:
+            time.sleep(0.0005)

@@ -1,0 +1,291 @@
+"""Bringing work to the user's branch: a commit, the branch by compare-and-swap, and the user's tree as a pull does.
+
+Where the branch is checked out, git's two-way merge moves index and files from the old commit to the new one, under
+the index's own lock, and leaves alone whatever the user changed. Where that is in the way nothing is done at all.
+Every step can be done again after a kill.
+"""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+import psutil
+
+from rulebook_ralph.git.capture import folders_of
+from rulebook_ralph.git.diff import Change, changes
+from rulebook_ralph.git.in_the_way import InTheWayError, NotAdvanced, Surroundings
+from rulebook_ralph.git.repository import OPTIONS, GitError, Repository, read_plain, within_state
+
+__all__ = ["Advanced", "NotAdvanced", "SigningError", "advance", "commit_tree"]
+
+_SIGNING_TIMEOUT = 60.0
+_LOCK_PATIENCE = 5.0
+"""Seconds that another git command's lock of the index is waited for."""
+_MOST_SYNCED = 200
+"""Files; of more, all that is unwritten is written through at once."""
+_LOCK_HELD = 3.0
+"""Seconds for which no git command holds the lock of a ref."""
+_LOCK_MARK = "ralph is moving the index"
+_HELD_BY = {"rebase-merge/head-name": "a rebase", "rebase-apply/head-name": "a rebase", "BISECT_START": "a bisect"}
+"""Files in a git folder that name a branch which comes back when that ends."""
+_IN_PROGRESS = {
+    "MERGE_HEAD": "a merge",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "rebase-apply/applying": "git am",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Advanced:
+    """The branch is at the new commit, and the user's tree with it where the branch is checked out."""
+
+
+class SigningError(GitError):
+    """A commit could be made, but not signed."""
+
+
+def commit_tree(repository: Repository, tree: str, parents: Sequence[str], message: str, *, sign: bool) -> str:
+    """A commit of exactly that tree, by the user. Raises GitError; SigningError where it cannot be signed."""
+    command = ("commit-tree", tree, *(word for parent in parents for word in ("-p", parent)))
+    told = message.encode("utf-8", "surrogateescape")
+    if not sign:
+        return repository.text(*command, stdin=told)
+    try:
+        output = repository.run(*command, "-S", stdin=told, timeout=_SIGNING_TIMEOUT, terminal=True)
+    except GitError as error:
+        repository.run(*command, stdin=told)  # where this fails too, it was not for the signature
+        raise SigningError(command, error.code, error.stderr) from None
+    return output.decode("ascii").strip()
+
+
+def advance(
+    repository: Repository, branch: str, new: str, old: str, *, reason: str = "ralph"
+) -> Advanced | NotAdvanced:
+    """Move the branch from commit `old` to `new`, the user's tree with it; or say what is in the way. Raises GitError.
+
+    To be done again after a kill with the same commits: what was done by then is recognised.
+    """
+    clear_up(repository)
+    tip = repository.tip(branch)
+    if tip == new:
+        _following(repository).unlink(missing_ok=True)
+        return Advanced()
+    if tip != old:
+        return NotAdvanced("it was moved by somebody else" if tip else "it is gone")
+    try:
+        if not _is_checked_out(repository, branch):
+            _swap(repository, branch, new, old, reason)
+            return Advanced()
+        with _index_lock(repository) as index:
+            _follow(repository, index, branch, new, old, reason=reason)
+    except InTheWayError as error:
+        return error.waiting
+    return Advanced()
+
+
+def clear_locks(repository: Repository, branch: str) -> None:
+    """Remove the locks that a git command left which was killed, of the branch and of Ralph's own refs.
+
+    A living one holds such a lock for an instant, so a younger one is waited for.
+    """
+    common = repository.common_dir
+    locks = {common / f"refs/heads/{branch}.lock", common / "packed-refs.lock", repository.git_dir / "HEAD.lock"}
+    for lock in (*locks, *(common / "refs/ralph").rglob("*.lock")):
+        with suppress(OSError):
+            while (age := time.time() - lock.stat().st_mtime) < _LOCK_HELD:
+                time.sleep(min(max(_LOCK_HELD - age, 0.0), 0.1))
+            lock.unlink()
+
+
+def clear_up(repository: Repository) -> None:
+    """Remove the lock that a killed Ralph left, for nobody could use git in the tree otherwise; and its note, where the
+    landing had come to its end.
+    """
+    lock, own, note = repository.git_dir / "index.lock", repository.private / "index.lock", _following(repository)
+    said = read_plain(lock).decode("utf-8", "replace")
+    if said.startswith(_LOCK_MARK):
+        _, _, holder = said.partition(": ")
+        pid, _, started = holder.strip().partition(" ")
+        with suppress(psutil.NoSuchProcess, ValueError):
+            if pid.isdecimal() and psutil.Process(int(pid)).create_time() == float(started):
+                return
+        lock.unlink(missing_ok=True)
+    own.unlink(missing_ok=True)
+    new = read_plain(note).decode("ascii", "replace").strip().rpartition(" ")[2]
+    if note.exists() and (not repository.names_object(new) or new == repository.head()):
+        note.unlink(missing_ok=True)
+
+
+def _swap(repository: Repository, branch: str, new: str, old: str, reason: str) -> None:
+    try:
+        repository.run("update-ref", "-m", reason, f"refs/heads/{branch}", new, old)
+    except GitError as error:
+        tip = repository.tip(branch)
+        if tip == old:
+            raise
+        raise InTheWayError(NotAdvanced("it was moved by somebody else")) from error
+
+
+# Who has the branch
+
+
+def _is_checked_out(repository: Repository, branch: str) -> bool:
+    """Whether the branch is checked out here. Raises InTheWayError where something or somebody else has it."""
+    for folder in (repository.common_dir, *sorted((repository.common_dir / "worktrees").glob("*"))):
+        for name, what in _HELD_BY.items():
+            if os.fsdecode(read_plain(folder / name)).strip().removeprefix("refs/heads/") == branch:
+                raise InTheWayError(NotAdvanced(f"{what} of it is in progress; end it or give it up"))
+        if f"refs/heads/{branch}" in os.fsdecode(read_plain(folder / "rebase-merge/update-refs")).splitlines():
+            raise InTheWayError(NotAdvanced("a rebase that moves it is in progress; end it or give it up"))
+    here = repository.branch() == branch
+    if here:
+        for name, what in _IN_PROGRESS.items():
+            if (repository.git_dir / name).exists():
+                raise InTheWayError(NotAdvanced(f"{what} is in progress on it; end it or give it up"))
+        return True
+    for root, other in repository.work_trees():
+        if other == branch and root.resolve() != repository.root.resolve():
+            raise InTheWayError(NotAdvanced(f"it is checked out in another work tree, {root}"))
+    return False
+
+
+# The index
+
+
+@contextmanager
+def _index_lock(repository: Repository) -> Iterator[Path]:
+    """Hold git's lock of the user's index; gives a copy of the index to work on. Raises InTheWayError."""
+    lock, ends = repository.git_dir / "index.lock", time.monotonic() + _LOCK_PATIENCE
+    repository.private.mkdir(parents=True, exist_ok=True)
+    own = repository.private / "index.lock"
+    own.write_text(f"{_LOCK_MARK}: {os.getpid()} {psutil.Process().create_time()}\n", "ascii")
+    _sync(own)  # after a power cut, too, it is to say whose it is
+    while True:
+        try:
+            lock.hardlink_to(own)  # it says whose it is from the first moment
+            break
+        except FileExistsError:
+            if time.monotonic() > ends:
+                raise InTheWayError(NotAdvanced(f"another git command has locked the index ({lock})")) from None
+            time.sleep(0.02)
+    try:
+        index = repository.private / "landing-index"
+        for path in (index, index.with_name(f"{index.name}.lock")):
+            path.unlink(missing_ok=True)
+        if (repository.git_dir / "index").exists():
+            shutil.copy2(repository.git_dir / "index", index)
+        yield index
+    finally:
+        for path in (lock, own):
+            path.unlink(missing_ok=True)
+
+
+def _following(repository: Repository) -> Path:
+    """The note that files are being written; it names the commits."""
+    return repository.private / "following"
+
+
+def _follow(repository: Repository, index: Path, branch: str, new: str, old: str, *, reason: str) -> None:
+    every = changes(repository, old, new)
+    state = [each for each in every if within_state(each.path)]
+    with suppress(GitError):  # where something differs
+        repository.run("update-index", "-q", "--ignore-submodules", "--refresh", index=index)
+    note, mark = _following(repository), f"{old} {new}\n".encode()
+    around = Surroundings(repository, index, was_begun=read_plain(note) == mark)
+    same, torn = around.look([each for each in every if not within_state(each.path)])
+    _enter(repository, index, [*state, *same])
+    with _ref_locked(repository, branch, new, old, reason) as commit:
+        note.write_bytes(mark)
+        _sync(note)
+        for each in torn:
+            (repository.root / each.path).unlink()
+        try:
+            repository.run("read-tree", "-m", "-u", "--no-recurse-submodules", old, new, index=index)
+        except GitError as error:
+            said = error.stderr.splitlines() or ["git gave no reason"]
+            files = tuple(line.strip() for line in said if line.startswith("\t"))
+            raise InTheWayError(NotAdvanced(f"git cannot bring the tree along: {said[0][:200]}", files)) from None
+        if same:
+            with suppress(GitError):
+                repository.run("update-index", "-q", "--ignore-submodules", "--refresh", index=index)
+        _sync_tree(repository.root, [each.path for each in every if not within_state(each.path)])
+        _sync(index)
+        index.replace(repository.git_dir / "index")
+        _sync(repository.git_dir)
+        commit()
+        note.unlink(missing_ok=True)
+
+
+def _enter(repository: Repository, index: Path, wanted: Sequence[Change]) -> None:
+    """Have the index hold the new versions of those paths, without touching their files."""
+    if wanted:
+        ordered = sorted(wanted, key=lambda each: each.status != "D")
+        lines = (f"{'0' if each.status == 'D' else each.new_mode} {each.new_oid}\t{each.path}\0" for each in ordered)
+        told = b"".join(map(os.fsencode, lines))
+        repository.run("update-index", "--add", "--replace", "-z", "--index-info", stdin=told, index=index)
+
+
+@contextmanager
+def _ref_locked(repository: Repository, branch: str, new: str, old: str, reason: str) -> Iterator["_Commit"]:
+    """Hold the branch's own lock, with `old` found in it; the given function moves it. If Ralph dies, git lets go."""
+    process = subprocess.Popen(
+        ("git", *OPTIONS, "update-ref", "-m", reason, "--stdin"),
+        cwd=repository.root,
+        env=repository.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        process_group=0,
+    )
+    with process:
+        commit = _Commit(process)
+        try:
+            commit.say(f"start\nupdate refs/heads/{branch} {new} {old}\nprepare\n", answers=2)
+        except GitError:
+            process.kill()
+            if repository.tip(branch) == old:
+                raise
+            raise InTheWayError(NotAdvanced("it was moved by somebody else")) from None
+        yield commit
+
+
+class _Commit:
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+
+    def __call__(self) -> None:
+        self.say("commit\n", answers=1)
+
+    def say(self, orders: str, *, answers: int) -> None:
+        with suppress(BrokenPipeError):
+            cast("IO[bytes]", self._process.stdin).write(os.fsencode(orders))
+            cast("IO[bytes]", self._process.stdin).flush()
+        output = cast("IO[bytes]", self._process.stdout)
+        if not all(output.readline().endswith(b": ok\n") for _ in range(answers)):
+            said = cast("IO[bytes]", self._process.stderr).read().decode("utf-8", "replace")
+            raise GitError(("update-ref",), self._process.wait(), said)
+
+
+def _sync_tree(root: Path, paths: Sequence[str]) -> None:
+    """Have what git wrote and removed outlive a power cut: the index that says that all is as committed does."""
+    if len(paths) > _MOST_SYNCED:
+        os.sync()
+        return
+    for path in {*paths, *folders_of(paths), "."}:
+        with suppress(OSError):  # it was removed, or is a link
+            _sync(root / path, os.O_NONBLOCK | os.O_NOFOLLOW)
+
+
+def _sync(path: Path, flags: int = 0) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,167 @@
+"""What was done in a project so far, as values: the tasks with their attempts, the gates, the reviews, the learnings.
+
+Made of the state folder alone, so that it can be had at any time, also while a run goes on.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.tasks import history, progress
+from rulebook_ralph.tasks.disk import StateFolder
+from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.model import Prd, Task
+from rulebook_ralph.tasks.prd_file import read_prd
+from rulebook_ralph.tasks.results import CheckResult
+from rulebook_ralph.tasks.review import Review
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAccount:
+    """A task and its iterations that are kept, oldest first. `commit` is empty where it is not known any more."""
+
+    task: Task
+    records: tuple[Iteration, ...]
+
+    @property
+    def commit(self) -> str:
+        landed = (record.commit for record in reversed(self.records) if record.tasks_completed and record.commit)
+        return next(landed, "") if self.task.status == "completed" else ""
+
+    @property
+    def review(self) -> Review | None:
+        """The last one of its work."""
+        return next((record.review for record in reversed(self.records) if record.review is not None), None)
+
+    @property
+    def duration_ms(self) -> int:
+        return sum(record.duration_ms for record in self.records)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Of the whole project. `gates` are the last results, of iteration `gates_of`; `unreadable` says of iteration files
+    why they are left out.
+    """
+
+    prd: Prd
+    tasks: tuple[TaskAccount, ...]
+    gates: tuple[CheckResult, ...]
+    gates_of: int
+    learnings: tuple[str, ...]
+    unreadable: tuple[str, ...]
+
+    @property
+    def duration_ms(self) -> int:
+        """Of all iterations; one at several tasks counts once."""
+        records = (record for each in self.tasks for record in each.records)
+        return sum({record.iteration_number: record.duration_ms for record in records}.values())
+
+    def of(self, status: str) -> tuple[TaskAccount, ...]:
+        """The tasks of that status, in the order of the list."""
+        return tuple(each for each in self.tasks if each.task.status == status)
+
+
+def read(folder: StateFolder) -> Account:
+    """The account of a project. Raises RalphError where its task list cannot be read; nothing is written."""
+    prd = read_prd(folder.prd)
+    records: list[Iteration] = []
+    unreadable: list[str] = []
+    for number in history.numbers(folder):
+        try:
+            records.append(history.read(folder, number))
+        except RalphError as error:
+            unreadable.append(str(error))
+    by_task: dict[str, list[Iteration]] = {}
+    for record in records:
+        for name in record.tasks:
+            by_task.setdefault(name, []).append(record)
+    gated = next((record for record in reversed(records) if _gates(record)), None)
+    return Account(
+        prd=prd,
+        tasks=tuple(TaskAccount(task, tuple(by_task.get(task.id, ()))) for task in prd.tasks),
+        gates=_gates(gated) if gated else (),
+        gates_of=gated.iteration_number if gated else 0,
+        learnings=_learnings(records),
+        unreadable=tuple(unreadable),
+    )
+
+
+def snapshot(account: Account, record: Iteration) -> str:
+    """The ref under which an attempt's work is kept; empty without one."""
+    number = record.iteration_number
+    return f"refs/ralph/{account.prd.project}/tasks/{record.task_id}/{number}" if record.snapshot else ""
+
+
+def as_json(account: Account) -> dict[str, object]:
+    """The account as one object."""
+    prd = account.prd
+    return {
+        "project": prd.project,
+        "branch": prd.work_branch,
+        "completedCount": len(account.of("completed")),
+        "blockedCount": len(account.of("blocked")),
+        "totalTasks": len(account.tasks),
+        "iterations": prd.totals.iterations,
+        "costUsd": prd.totals.cost_usd,
+        "tokens": prd.totals.tokens,
+        "durationMs": account.duration_ms,
+        "tasks": [_task_as_json(each) for each in account.tasks],
+        "gates": {"iterationNumber": account.gates_of or None, "results": account.gates},
+        "learnings": account.learnings,
+        "unreadable": account.unreadable,
+    }
+
+
+def story_as_json(account: Account, told: TaskAccount) -> dict[str, object]:
+    """One task with each of its attempts."""
+    attempts = [
+        {
+            "iterationNumber": record.iteration_number,
+            "stage": record.stage,
+            "attempt": record.attempt,
+            "agent": record.agent,
+            "status": record.completion_status or record.phase,
+            "verdict": record.verdict.reason if record.verdict else None,
+            "feedback": record.feedback or None,
+            "gates": _gates(record),
+            "review": record.review,
+            "filesChanged": record.files_changed,
+            "snapshot": snapshot(account, record) or None,
+            "commit": record.commit if record.tasks_completed else None,
+            "costUsd": record.spent_usd,
+            "tokens": record.spent_tokens,
+            "durationMs": record.duration_ms,
+        }
+        for record in told.records
+    ]
+    return {**_task_as_json(told), "attempts": attempts}
+
+
+def _task_as_json(told: TaskAccount) -> Mapping[str, Any]:
+    task = told.task
+    return {
+        "id": task.id,
+        "title": task.title,
+        "status": task.status,
+        "commit": told.commit or None,
+        "attemptsByStage": task.attempts,
+        "blockedReason": task.blocked_reason,
+        "summary": task.summary or None,
+        "completionSummary": task.completion_summary,
+        "review": told.review,
+        "costUsd": task.cost_usd,
+        "tokens": task.tokens,
+        "durationMs": told.duration_ms,
+    }
+
+
+def _gates(record: Iteration) -> tuple[CheckResult, ...]:
+    return tuple(check for check in record.checks if check.method == "gate")
+
+
+def _learnings(records: Iterable[Iteration]) -> tuple[str, ...]:
+    """Each once, the oldest first."""
+    said = [learning for record in records if record.parsed for learning in record.parsed.learnings]
+    return tuple(progress.unheard("", said))

@@ -1,0 +1,213 @@
+"""All that Ralph shows: the answers of commands, and a run as it happens: live, as plain lines or as lines of JSON.
+
+A display is imported when a run reports its first event: most commands need none, and rich costs more than a whole
+`status`.
+"""
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from threading import Lock
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO
+
+import msgspec
+
+from rulebook_ralph.report.stream import Stream, table_lines
+from rulebook_ralph.tasks.text import printable, printable_block
+from rulebook_ralph.verify.redaction import cleaned
+
+if TYPE_CHECKING:
+    from rulebook_ralph.report.events import Event
+
+_UNSAFE_IN_JSON = re.compile(
+    "[\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001-\U000e007f]"
+)
+
+_CAMEL = re.compile(r"_([a-z])")
+
+
+class Display(Protocol):
+    """Shows events; `line` takes printable text, `close` puts the terminal back."""
+
+    def report(self, event: "Event") -> None: ...
+
+    def line(self, text: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Console:
+    """Where commands say what they have to say. A context manager: leaving it puts the terminal back.
+
+    Text may come from anywhere, it is made printable here. Nothing raises when the reader is gone.
+    Safe to call from several threads, but not from a signal handler.
+    """
+
+    def __init__(
+        self,
+        *,
+        out: Stream,
+        err: Stream,
+        lines: Stream | None,
+        events: "Callable[[Event], None] | None",
+        open_display: Callable[[], Display],
+        clean: Callable[[str], str],
+    ) -> None:
+        self._clean = clean
+        self._out = out
+        self._err = err
+        self._lines = lines
+        self._events = events
+        self._open_display = open_display
+        self._display: Display | None = None
+        self._opening = Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._display is not None:
+            self._display.close()
+
+    def report(self, event: "Event") -> None:
+        """Show what happened in a run."""
+        event = cleaned(event, self._clean)
+        with self._opening:
+            if self._display is None:
+                self._display = self._open_display()
+            if self._events is not None:
+                self._events(event)
+        self._display.report(event)
+
+    def line(self, text: str = "") -> None:
+        """A line of a command's answer (or several); with `--json` it goes to stderr, with `--quiet` too nowhere."""
+        shown = printable_block(self._clean(text))
+        if self._display is not None:
+            self._display.line(shown)
+        elif self._lines is not None:
+            self._lines.write(shown + "\n")
+
+    def table(self, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Aligned columns, cut to the terminal's width where it is one."""
+        if self._lines is None:
+            return
+        width = self._lines.size()[0] if self._lines.is_terminal else None
+        for line in table_lines(headings, rows, width):
+            self.line(line)
+
+    def verbatim(self, text: str) -> None:
+        """A diff, a prompt or an output: every character as it is, except on a terminal; a last line feed is added."""
+        if self._lines is None or not text:
+            return
+        text = self._clean(text)
+        text = text if text.endswith("\n") else text + "\n"
+        self._lines.write(printable_block(text) if self._lines.is_terminal else text)
+
+    def error(self, text: str) -> None:
+        """What is wrong, as one line on stderr."""
+        shown = f"error: {printable(self._clean(text))}"
+        if self._display is not None and self._err.is_terminal:
+            self._display.line(shown)
+        else:
+            self._err.write(shown + "\n")
+
+    def json(self, value: object) -> None:
+        """The one object of `--json` on stdout (dicts, lists, structs, dataclasses); with `--events` on one line."""
+        plain = cleaned(msgspec.to_builtins(value), self._clean)
+        indent = 2 if self._events is None else 0
+        self._out.write(json_text(plain, ascii_only=not self._out.unicode, indent=indent) + "\n")
+
+
+def open_console(
+    stdout: TextIO,
+    stderr: TextIO,
+    *,
+    environment: Mapping[str, str],
+    now: Callable[[], datetime],
+    quiet: bool = False,
+    json: bool = False,
+    events: bool = False,
+    clean: Callable[[str], str] = str,
+) -> Console:
+    """The console for one command: live on a terminal, else plain lines; with `json` only the object on stdout, with
+    `events` only events there, each a line of JSON, as they happen.
+
+    Plain too with `quiet`, and where `NO_COLOR`, `CI` or a dumb `TERM` is set in `environment`. `clean` takes secrets
+    out of whatever is shown.
+    """
+    out, err = Stream(stdout), Stream(stderr)
+    lines: Stream | None = out
+    if json or events:
+        lines = None if quiet else err
+
+    def open_display() -> Display:
+        if quiet or json or events or not _may_move_the_cursor(out, environment):
+            from rulebook_ralph.report.plain import PlainDisplay  # noqa: PLC0415 - see above
+
+            return PlainDisplay(lines, now=now, quiet=quiet)
+        from rulebook_ralph.report.live import LiveDisplay  # noqa: PLC0415 - see above
+
+        return LiveDisplay(out, now=now)
+
+    def write_event(event: "Event") -> None:
+        line = json_text(_event_object(event, now()), ascii_only=not out.unicode, indent=0)
+        out.write(line + "\n")
+
+    return Console(
+        out=out,
+        err=err,
+        lines=lines,
+        events=write_event if events else None,
+        open_display=open_display,
+        clean=clean,
+    )
+
+
+def _may_move_the_cursor(stream: Stream, environment: Mapping[str, str]) -> bool:
+    return (
+        stream.is_terminal
+        and environment.get("TERM", "dumb") != "dumb"
+        and not environment.get("NO_COLOR")
+        and environment.get("CI", "").lower() not in {"1", "true"}
+    )
+
+
+def _event_object(event: "Event", now: datetime) -> dict[str, object]:
+    """`{event: "GateEnded", at, ...}`; what happened within an iteration has its number beside its own fields."""
+    from rulebook_ralph.report.events import WithinIteration  # noqa: PLC0415 - not for commands that only answer
+
+    head: dict[str, object] = {"event": "", "at": now.isoformat(timespec="milliseconds")}
+    if isinstance(event, WithinIteration):
+        head["iterationNumber"] = event.iteration_number
+        event = event.event
+    head["event"] = type(event).__name__
+    fields: dict[str, object] = _camel_keys(event)
+    return head | fields
+
+
+def _camel_keys(value: Any) -> Any:
+    """A dataclass with the keys that the files have."""
+    if dataclasses.is_dataclass(value):
+        names = [field.name for field in dataclasses.fields(value)]
+        return {_CAMEL.sub(lambda found: found[1].upper(), name): _camel_keys(getattr(value, name)) for name in names}
+    if isinstance(value, tuple):
+        return [_camel_keys(item) for item in value]
+    return msgspec.to_builtins(value)
+
+
+def json_text(value: object, *, ascii_only: bool, indent: int = 2) -> str:
+    """The value as JSON that is safe on a terminal; on one line where `indent` is 0."""
+    try:
+        text = msgspec.json.encode(value).decode()
+        text = msgspec.json.format(text, indent=indent) if indent else text
+    except UnicodeEncodeError:  # a lone surrogate
+        text, ascii_only = json.dumps(msgspec.to_builtins(value), indent=indent or None), True
+    if ascii_only:
+        return "".join(char if char.isascii() else json.dumps(char)[1:-1] for char in text)
+    return _UNSAFE_IN_JSON.sub(lambda match: json.dumps(match[0])[1:-1], text)

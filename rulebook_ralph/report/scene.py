@@ -1,0 +1,167 @@
+"""What the live display shows, changed by events. Cheap to change: an agent may report 10,000 times a second."""
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from rulebook_ralph.report import words
+from rulebook_ralph.report.events import (
+    AgentActivity,
+    Event,
+    GateEnded,
+    GateStarted,
+    IterationOpened,
+    IterationSettled,
+    ReviewEnded,
+    ReviewStarted,
+    RunEnded,
+    RunPlanned,
+    Waiting,
+    WithinIteration,
+)
+from rulebook_ralph.tasks.results import CheckResult
+
+_KEPT_ACTIVITIES = 6
+_KEPT_CHARACTERS = 2_000
+
+
+@dataclass(slots=True)
+class Gate:
+    """A gate or a review of an iteration; `result` is None while it runs."""
+
+    step: str
+    command: str
+    started: datetime
+    result: CheckResult | None = None
+
+
+@dataclass(slots=True)
+class Lane:
+    """What goes on in one open iteration; without `iteration`, what belongs to none, such as gates on the base.
+
+    `activity` holds the agent's last doings, each cut.
+    """
+
+    iteration: IterationOpened | None = None
+    opened: datetime | None = None
+    last_sign: datetime | None = None
+    activity: deque[AgentActivity] = field(default_factory=lambda: deque(maxlen=_KEPT_ACTIVITIES))
+    gates: dict[str, Gate] = field(default_factory=dict)
+    waiting: Waiting | None = None
+
+    def apply(self, event: Event, now: datetime) -> None:
+        match event:
+            case AgentActivity():
+                self.last_sign = now
+                self._add(event)
+            case GateStarted() | ReviewStarted():
+                step, command = _begun(event)
+                self.gates[step] = Gate(step, command, now)
+            case GateEnded():
+                self._end_gate(event, now)
+            case ReviewEnded():
+                self._end_gate(GateEnded(words.review_ending(event)), now)
+            case Waiting():
+                self.waiting = _still(event)
+            case _:
+                pass
+
+    def copy(self) -> "Lane":
+        return replace(self, activity=self.activity.copy(), gates={name: replace(g) for name, g in self.gates.items()})
+
+    @property
+    def running_gates(self) -> list[Gate]:
+        return [gate for gate in self.gates.values() if gate.result is None]
+
+    def _end_gate(self, event: GateEnded, now: datetime) -> None:
+        step = _named(event.result.step, event.about)
+        if event.on_base or event.about:
+            self.gates.pop(step, None)
+            return
+        gate = self.gates.setdefault(step, Gate(step, event.result.command, now))
+        gate.result = event.result
+
+    def _add(self, event: AgentActivity) -> None:
+        text = event.text[:_KEPT_CHARACTERS]
+        self.activity.append(AgentActivity(event.kind, text, event.detail[:_KEPT_CHARACTERS]))
+
+
+@dataclass(slots=True)
+class Scene:
+    """A run: `lanes` by the number of their iteration, in the order they were opened. `waiting` holds the whole run."""
+
+    plan: RunPlanned | None = None
+    started: datetime | None = None
+    lanes: dict[int, Lane] = field(default_factory=dict)
+    outside: Lane = field(default_factory=Lane)
+    completed: int = 0
+    total: int = 0
+    cost_usd: float = 0.0
+    tokens: int = 0
+    waiting: Waiting | None = None
+    ended: bool = False
+
+    def apply(self, event: Event, now: datetime) -> None:
+        if self.started is None:
+            self.started = now
+        match event:
+            case Waiting():
+                self.waiting = _still(event)
+            case IterationOpened():
+                self.lanes[event.iteration_number] = Lane(event, now, now)
+                self.waiting = None
+                self._count(event)
+            case IterationSettled():
+                self.lanes.pop(event.iteration_number, None)
+                self.cost_usd, self.tokens = event.run_cost_usd, event.run_tokens
+                self._count(event)
+            case RunPlanned():
+                self.plan, self.completed, self.total = event, event.completed_tasks, event.total_tasks
+                self.started, self.cost_usd, self.tokens, self.ended = now, 0.0, 0, False
+                self.lanes.clear()
+            case RunEnded():
+                self.ended = True
+            case WithinIteration():
+                if lane := self.lanes.get(event.iteration_number):  # else it has been settled meanwhile
+                    lane.apply(event.event, now)
+            case _:
+                self.only.apply(event, now)
+
+    @property
+    def only(self) -> Lane:
+        """The one lane there is; what belongs to no iteration where there are none, or several."""
+        return next(iter(self.lanes.values())) if len(self.lanes) == 1 else self.outside
+
+    def lane_of(self, event: Event) -> Lane:
+        """Where `event` happens; what belongs to no iteration where its own is not open."""
+        if isinstance(event, WithinIteration | IterationSettled):
+            return self.lanes.get(event.iteration_number, self.outside)
+        return self.only
+
+    def copy(self) -> "Scene":
+        lanes = {number: lane.copy() for number, lane in self.lanes.items()}
+        return replace(self, lanes=lanes, outside=self.outside.copy())
+
+    @property
+    def running_gate(self) -> bool:
+        return any(lane.running_gates for lane in (self.outside, *self.lanes.values()))
+
+    def _count(self, event: IterationOpened | IterationSettled) -> None:
+        self.completed, self.total = event.completed_tasks, event.total_tasks
+        self.outside = Lane()
+
+
+def _still(event: Waiting) -> Waiting | None:
+    return event if event.seconds > 0 else None
+
+
+def _begun(event: GateStarted | ReviewStarted) -> tuple[str, str]:
+    """The name of what runs now, and its command where it has one."""
+    if isinstance(event, GateStarted):
+        return _named(event.step, event.about), event.command
+    return words.review_step(event.tier, event.reviewer), ""
+
+
+def _named(step: str, about: str) -> str:
+    """A gate that is run on something else runs beside the one of that name."""
+    return f"{step} ({about})" if about else step

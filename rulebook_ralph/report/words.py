@@ -1,0 +1,205 @@
+"""How events are put into words, for the live display and plain lines alike. Pure; others' text is made printable."""
+
+from collections.abc import Sequence
+
+from rulebook_ralph.report.events import (
+    AgentActivity,
+    BranchWaiting,
+    IterationOpened,
+    IterationSettled,
+    Notice,
+    ReviewEnded,
+    RunEnded,
+    RunPlanned,
+    TaskLine,
+    Waiting,
+)
+from rulebook_ralph.tasks.results import CheckResult
+from rulebook_ralph.tasks.text import clipped, cut, duration, money, printable, some, tokens
+
+OUTCOMES = {
+    "completed": "completed",
+    "verified": "stage verified",
+    "retry": "not done, trying again",
+    "sent-back": "not satisfied, sent back",
+    "blocked": "blocked",
+    "interrupted": "interrupted",
+    "limited": "ended by a limit",
+}
+STOPS = {
+    "complete": "all complete",
+    "blocked": "ended with blocked tasks",
+    "max-iterations": "ended by the limit of iterations",
+    "max-wall-time": "ended by the limit of time",
+    "max-cost": "ended by the limit of cost",
+    "stuck": "ended, because nothing moved any more",
+    "rate-limited": "ended by the agent's usage limit",
+    "paused": "paused",
+    "cancelled": "cancelled",
+    "interrupted": "interrupted",
+    "error": "ended by an error",
+}
+SUMMARY_HEADINGS = ("Task", "Status", "Attempts", "Cost", "Commit", "")
+_SHORT_HASH = 8
+_MOST_ISSUES = 10
+_REASON_COLUMNS = 100
+
+
+def count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def short(commit: str) -> str:
+    return printable(commit)[:_SHORT_HASH]
+
+
+def plan(event: RunPlanned) -> tuple[str, str]:
+    """What is to be done, and what is at most to come."""
+    work = f"{event.open_tasks:,} of {count(event.total_tasks, 'task')} open"
+    where = f"branch {clipped(event.branch)} · agent {clipped(event.agent)}"
+    time = "no limit of time" if event.max_wall_time is None else f"at most {duration(event.max_wall_time)}"
+    cost = "no limit of cost" if event.max_cost_usd is None else f"at most {money(event.max_cost_usd)}"
+    iterations = f"at most {count(event.max_iterations, 'iteration')}"
+    if event.workers > 1:
+        iterations += f", {event.workers:,} at once"
+    return f"{work} · {where}", f"{iterations} · {time} · {cost}"
+
+
+def place(event: IterationOpened) -> str:
+    """Where an iteration stands: `#7, 2 of at most 9 in this run · attempt 1 of 3`, and the stage unless it is the
+    coder's.
+    """
+    stage = "" if event.stage == "coder" else f" · {clipped(event.stage)}"
+    return (
+        f"#{event.iteration_number}, {event.index:,} of at most {event.max_iterations:,} in this run · "
+        f"attempt {event.attempt} of {event.max_attempts}{stage}"
+    )
+
+
+def attempt(event: IterationOpened) -> str:
+    """Where a task among others stands: `#7 · coder · attempt 1 of 3`."""
+    return f"#{event.iteration_number} · {clipped(event.stage)} · attempt {event.attempt} of {event.max_attempts}"
+
+
+def activity(event: AgentActivity) -> str:
+    """A tool in use or a retry as one line."""
+    name, detail = clipped(event.text), clipped(event.detail)
+    return f"{name}  {detail}" if name and detail else name or detail
+
+
+def gate_failure(result: CheckResult) -> str:
+    """Why a gate is red: its own reason or its exit code; whether it is only optional. Why it was skipped."""
+    if result.skipped:
+        return f"skipped, {clipped(result.reason)}"
+    because = clipped(result.reason) or (
+        "no exit code" if result.exit_code is None else f"exit code {result.exit_code}"
+    )
+    return because if result.required else f"{because}, not required"
+
+
+def flakiness(result: CheckResult) -> str:
+    """What is to be said of a gate that passed only when it was tried again; empty for others."""
+    return f" but flaky: {clipped(result.reason)}" if result.flaky else ""
+
+
+Remark = Notice | BranchWaiting
+
+
+def remark(event: Remark) -> tuple[str, bool]:
+    """What is said outside the rhythm of iterations, empty where it is not worth a line; and whether it warns."""
+    match event:
+        case Notice():
+            return clipped(event.text), event.level == "warning"
+        case BranchWaiting():
+            files = f" ({some([clipped(name) for name in event.files])})" if event.files else ""
+            where = f"the work is in {clipped(event.ref)}, bring it in with: ralph land"
+            return f"{clipped(event.branch)} waits: {clipped(event.reason)}{files}; {where}", True
+
+
+def review_step(tier: str, reviewer: str) -> str:
+    """What a look at the change is called: `quick review (sonnet)`."""
+    return f"{tier} review ({clipped(reviewer)})"
+
+
+def review_ending(event: ReviewEnded) -> CheckResult:
+    """How a reviewer's look ended, as a gate's end is told."""
+    review, look = event.review, event.review.looks[0]
+    return CheckResult(
+        step=review_step(look.tier, look.reviewer),
+        command="",
+        passed=look.decision == "SHIP",
+        reason=str(review),
+        duration_ms=look.duration_ms,
+    )
+
+
+def issue_lines(event: ReviewEnded) -> list[str]:
+    """The worst issues, one line each, how many more there are, and what nobody looked at."""
+    review = event.review
+    worst = review.issues[:_MOST_ISSUES]
+    more = len(review.issues) - len(worst)
+    return [
+        *(f"{issue.severity}  {clipped(issue.place)}: {clipped(issue.description)}" for issue in worst),
+        *([f"… and {more:,} more"] if more > 0 else []),
+        *(f"not reviewed: {clipped(name)}" for name in review.not_reviewed[:_MOST_ISSUES]),
+    ]
+
+
+def settled_facts(event: IterationSettled) -> list[str]:
+    """Files, duration, cost, tokens and commit of one iteration, as far as there are any."""
+    facts = [
+        count(event.files_changed, "file") if event.files_changed else "no change",
+        duration(event.duration_ms / 1000),
+    ]
+    if event.cost_usd is not None:
+        facts.append(money(event.cost_usd))
+    if event.usage.total:
+        facts.append(tokens(event.usage.total))
+    if event.commit:
+        facts.append(f"commit {short(event.commit)}")
+    return facts
+
+
+def ending(event: RunEnded) -> str:
+    """The run in one line."""
+    words = STOPS.get(event.stop_reason, event.stop_reason)
+    if event.stop_reason == "blocked" and event.tasks and all(task.status == "completed" for task in event.tasks):
+        words = "ended, but not complete"
+    failed = f", {event.failed_count:,} failed" if event.failed_count else ""
+    return (
+        f"{words}: {event.completed_count:,} completed{failed} · {count(event.iterations, 'iteration')} · "
+        f"{duration(event.duration_ms / 1000)} · {money(event.cost_usd)} · {tokens(event.tokens)}"
+    )
+
+
+def ending_reason(event: RunEnded) -> str:
+    """Why the run ended, where `ending` does not say it already."""
+    return "" if event.stop_reason == "complete" else clipped(event.reason)
+
+
+def summary_row(task: TaskLine) -> tuple[str, str, str, str, str, str]:
+    """The cells under `SUMMARY_HEADINGS`."""
+    status = "in work" if task.status == "in_iteration" else clipped(task.status)
+    return (
+        clipped(task.task_id),
+        status,
+        str(task.attempts) if task.attempts else "",
+        money(task.cost_usd) if task.cost_usd else "",
+        short(task.commit or ""),
+        cut(clipped(task.reason), _REASON_COLUMNS),
+    )
+
+
+def telling(tasks: Sequence[TaskLine], most: int) -> tuple[list[TaskLine], int]:
+    """At most `most` tasks in their order, those first that something happened to; and how many are left out."""
+    if len(tasks) <= most:
+        return list(tasks), 0
+    ranked = sorted(range(len(tasks)), key=lambda index: (not tasks[index].attempts, tasks[index].status != "blocked"))
+    chosen = sorted(ranked[:most])
+    return [tasks[index] for index in chosen], len(tasks) - most
+
+
+def waiting(event: Waiting) -> str:
+    """What a run waits for, and how long still."""
+    until = event.until.astimezone().strftime("%H:%M:%S")
+    return f"waiting until {until}, {duration(event.seconds)} left: {clipped(event.reason)}"

@@ -1,0 +1,297 @@
+"""What one iteration begins with: stage, base, what the agent finds, prompt and limits, as values; and its record."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from rulebook_ralph.agents.agent import AgentLimits
+from rulebook_ralph.agents.roster import Roster
+from rulebook_ralph.clock import Clock
+from rulebook_ralph.config import requirements
+from rulebook_ralph.config.settings import Config
+from rulebook_ralph.git.diff import changes
+from rulebook_ralph.git.trees import merge_trees
+from rulebook_ralph.report.events import Event, IterationOpened
+from rulebook_ralph.run import prompt
+from rulebook_ralph.run.attempt import Assignment
+from rulebook_ralph.run.branch import Branch
+from rulebook_ralph.run.journal import Journal
+from rulebook_ralph.run.policy import RunTally
+from rulebook_ralph.run.project import Project
+from rulebook_ralph.run.template_files import TemplateFiles
+from rulebook_ralph.run.workers import Worker, Workers
+from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.model import Stage, Task
+from rulebook_ralph.verify.case import NamedCriteria, Verifiers
+from rulebook_ralph.verify.redaction import Redactor
+from rulebook_ralph.verify.reviewers import looked_for
+
+RECENT_COMMITS = 20
+_BESIDE = (
+    "Other agents work on other tasks at this moment, each in a clone of its own, and all of it is merged: change what "
+    "this task needs and nothing else."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An iteration that goes on: its record, what is worked on, and where."""
+
+    record: Iteration
+    assignment: Assignment
+    worker: Worker
+
+
+@dataclass(frozen=True, slots=True)
+class StartingPoint:
+    """What an attempt starts from: a commit to be measured against, and the tree that stands in the clone."""
+
+    base: str
+    tree: str
+    kept: bool = False
+
+
+@dataclass(slots=True)
+class Opening:
+    """Opens the iterations of one run. `spent` is how long each task was worked on in it, in seconds; `checks_bases`
+    the commit whose check files count as the base's, for tasks beyond the one that changed them.
+    """
+
+    project: Project
+    config: Config
+    journal: Journal
+    branch: Branch
+    workers: Workers
+    roster: Roster
+    verifiers: Verifiers
+    templates: TemplateFiles
+    redactor: Redactor
+    clock: Clock
+    report: Callable[[Event], None]
+    sign: bool = False
+    checks_base: str = ""
+    spent: dict[str, float] = field(default_factory=dict)
+
+    def executor_of(self, task: Task) -> str:
+        """The id of the agent that is to work on a task now, whoever acts for it."""
+        return requirements.executor_for(self.config, task, self._stage(task, self.journal.last(task)))
+
+    def open(self, task: Task, *, index: int, max_iterations: int, tally: RunTally, budgets: Sequence[float]) -> Opened:
+        """Write the record and the task list, and say so; the agent has not begun yet. `budgets` are those of
+        the agents at work.
+        """
+        last = self.journal.last(task)
+        found = self._found(task, last)
+        stage = self._stage(task, last) if found.kept else requirements.stages_of(self.config, task)[0]
+        number, at = self.journal.take_number(), self.clock.iso()
+        attempt = (0 if task.status == "blocked" else task.attempts.get(stage, 0)) + 1
+        meant = requirements.executor_for(self.config, task, stage)
+        executor = self.roster.acting(meant, self.clock.now())
+        model = requirements.model_for(self.config, task, stage) if executor == meant else ""
+        agent, environment = self.roster.agent(executor, model)
+        text = self._prompt(task, stage, found, last, attempt=attempt, index=index, max_iterations=max_iterations)
+        record = Iteration(
+            iteration_number=number,
+            phase="executing",
+            task_id=task.id,
+            stage=stage,
+            attempt=attempt,
+            agent=agent.name,
+            timestamp=at,
+            started_at=at,
+            base_commit=found.base,
+            tree=found.tree,
+            tasks_attempted=(task.id,),
+            prompt=self.redactor.clean(text.moving),
+            prompt_digest="sha256:" + hashlib.sha256(text.stable.encode("utf-8", "replace")).hexdigest(),
+        )
+        self.journal.open(record, stage)
+        task = self.journal.prd.task(task.id)
+        self.report(self._event(record, task, index=index, max_iterations=max_iterations, executor=executor))
+        wall_time, run_limited = self._time_left(task, tally)
+        criteria = requirements.criteria_for(self.config, task, stage)
+        own = {
+            "RALPH_TASK": task.id,
+            "RALPH_STAGE": stage,
+            "RALPH_ATTEMPT": str(attempt),
+            "RALPH_ITERATION": str(number),
+            "RALPH_PROMISE": criteria.promise,
+            "RALPH_AGENT": agent.name,
+        }
+        assignment = Assignment(
+            project=self.journal.prd.project,
+            number=number,
+            task=task,
+            stage=stage,
+            attempt=attempt,
+            last_stage=requirements.stages_of(self.config, task)[-1] == stage,
+            implements=requirements.implements(self.config, task),
+            criteria=self.criteria(task, stage),
+            stop_criteria=requirements.stop_criteria_for(self.config, task),
+            base=found.base,
+            checks_base=self.checks_base or found.base,
+            tree=found.tree,
+            prompt=text.prompt,
+            agent=agent,
+            executor=executor,
+            model=model,
+            environment={**environment, **own},
+            limits=AgentLimits(
+                wall_time=wall_time,
+                idle_time=self.config.limits.idle_timeout,
+                cost_usd=self._money_left(task, tally, budgets),
+            ),
+            run_limited=run_limited,
+            output_file=self.project.output_file(number),
+            seconds=self.clock.seconds(),
+            sign=self.sign,
+        )
+        return Opened(record, assignment, self.workers.take(task, number, self.report))
+
+    def again(self, record: Iteration, *, number: int, approved: bool = False) -> Assignment:
+        """What was worked on in an iteration that another process opened, to be judged as the iteration `number`."""
+        config, task, stage = self.config, self.journal.prd.task(record.task_id), record.stage
+        executor, model = requirements.executor_for(config, task, stage), requirements.model_for(config, task, stage)
+        agent, environment = self.roster.agent(executor, model)
+        return Assignment(
+            project=self.journal.prd.project,
+            number=number,
+            task=task,
+            stage=stage,
+            attempt=record.attempt,
+            last_stage=requirements.stages_of(config, task)[-1] == stage,
+            implements=requirements.implements(config, task),
+            criteria=self.criteria(task, stage),
+            stop_criteria=requirements.stop_criteria_for(config, task),
+            base=record.base_commit,
+            checks_base=self.checks_base or record.base_commit,
+            tree=record.tree or record.base_commit,
+            prompt=record.prompt,
+            agent=agent,
+            executor=executor,
+            model=model,
+            environment=environment,
+            limits=AgentLimits(),
+            run_limited=False,
+            output_file=self.project.output_file(number),
+            seconds=self.clock.seconds(),
+            sign=self.sign,
+            approved=approved,
+        )
+
+    # What the agent finds
+
+    def _found(self, task: Task, last: Iteration | None) -> StartingPoint:
+        """Today's branch, with what the task's attempts before left, where that can still be put onto it."""
+        tip = self.branch.tip()
+        tree = None if last is None or task.status == "blocked" else left_by(last)
+        if last is None or tree is None:
+            return StartingPoint(tip, tip)
+        if last.base_commit == tip:
+            return StartingPoint(tip, tree, kept=True)
+        merged = merge_trees(self.project.repository, last.base_commit, tip, tree)
+        return StartingPoint(tip, merged.tree, kept=True) if merged.tree is not None else StartingPoint(tip, tip)
+
+    def _stage(self, task: Task, last: Iteration | None) -> Stage:
+        """The stage to work on: the one the task had come to while its work is kept, else the first."""
+        stages = requirements.stages_of(self.config, task)
+        goes_on = last is not None and left_by(last) is not None and task.status != "blocked"
+        return task.stage if goes_on and task.stage in stages else stages[0]
+
+    def criteria(self, task: Task, stage: Stage) -> tuple[NamedCriteria, ...]:
+        """The stage's own; in the last one also those of earlier stages that are more than a promise."""
+        stages = requirements.stages_of(self.config, task)
+        own = NamedCriteria(stage, task, stage, requirements.criteria_for(self.config, task, stage))
+        if stage != stages[-1]:
+            return (own,)
+        before = (
+            NamedCriteria(each, task, each, requirements.criteria_for(self.config, task, each)) for each in stages
+        )
+        return (own, *(each for each in before if each.stage != stage and each.criteria.method != "string_match"))
+
+    def _prompt(
+        self,
+        task: Task,
+        stage: Stage,
+        found: StartingPoint,
+        last: Iteration | None,
+        *,
+        attempt: int,
+        index: int,
+        max_iterations: int,
+    ) -> prompt.Prompt:
+        config, repository = self.config, self.project.repository
+        last_stage = requirements.stages_of(config, task)[-1] == stage
+        changed = [change.path for change in changes(repository, found.base, found.tree)] if found.kept else []
+        return self.templates.prompt(
+            prompt.Situation(
+                prd=self.journal.prd,
+                task=task,
+                stage=stage,
+                criteria=requirements.criteria_for(config, task, stage),
+                stop_criteria=requirements.stop_criteria_for(config, task),
+                base=found.base,
+                changed=tuple(changed),
+                progress=self.journal.progress,
+                commits=repository.recent_commits(RECENT_COMMITS, until=found.base),
+                rules=(*requirements.rules_for(config, task), *([_BESIDE] if self.workers.most > 1 else ())),
+                steps=config.verification.gates,
+                feedback=last.feedback if last else "",
+                last=last if found.kept or (last and last.feedback) else None,
+                red=self.verifiers.gates.red_on(found.base),
+                protect=config.protect,
+                iteration=index,
+                max_iterations=max_iterations,
+                attempt=attempt,
+                max_attempts=requirements.max_attempts(config, task, stage),
+                prompt_tokens=config.limits.prompt_tokens,
+                looked_for=looked_for(config, task, last_stage=last_stage),
+            )
+        )
+
+    def _event(
+        self, record: Iteration, task: Task, *, index: int, max_iterations: int, executor: str
+    ) -> IterationOpened:
+        prd = self.journal.prd
+        return IterationOpened(
+            iteration_number=record.iteration_number,
+            index=index,
+            max_iterations=max_iterations,
+            task_id=task.id,
+            title=task.title,
+            stage=record.stage,
+            attempt=record.attempt,
+            max_attempts=requirements.max_attempts(self.config, task, record.stage),
+            completed_tasks=sum(each.status == "completed" for each in prd.tasks),
+            total_tasks=len(prd.tasks),
+            agent=self.roster.name_of(executor),
+        )
+
+    # Limits
+
+    def _time_left(self, task: Task, tally: RunTally) -> tuple[float, bool]:
+        """How long the agent may take, in seconds, and whether it is the run's limit that says so."""
+        own = self.task_time_left(task)
+        if self.config.limits.max_run_wall_time is None:
+            return max(1.0, own), False
+        of_run = self.config.limits.max_run_wall_time - tally.elapsed
+        return max(1.0, min(own, of_run)), of_run <= own
+
+    def task_time_left(self, task: Task) -> float:
+        """What is left of a task's own time in this run, in seconds."""
+        return requirements.wall_time_for(self.config, task) - self.spent.get(task.id, 0.0)
+
+    def _money_left(self, task: Task, tally: RunTally, budgets: Sequence[float]) -> float | None:
+        """Of what nobody has spent or may still spend the agent has its share: those that can begin beside it want
+        theirs.
+        """
+        share = 1 / max(1, self.workers.most - len(budgets))
+        return requirements.money_left(self.config, task, spent=tally.cost_usd + sum(budgets), share=share)
+
+
+def left_by(last: Iteration) -> str | None:
+    """The tree that a settled iteration left to go on from; None where it was completed, or put back to the base."""
+    if last.tree is None or last.rolled_back:
+        return None
+    verified = last.completion_status == "completed" and not last.tasks_completed
+    return last.tree if verified or last.completion_status in ("failed", "interrupted", "limited") else None

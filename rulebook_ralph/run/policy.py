@@ -1,0 +1,330 @@
+"""What follows from a verdict, and when a run ends: limits, statuses, rollbacks. Pure functions on values."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from msgspec.structs import replace
+
+from rulebook_ralph.config.settings import Limits
+from rulebook_ralph.tasks.iteration import CompletionStatus, Decision, Iteration
+from rulebook_ralph.tasks.model import Stage
+from rulebook_ralph.tasks.results import MERGE, StopReason, Verdict
+from rulebook_ralph.tasks.text import counted
+
+
+@dataclass(frozen=True, slots=True)
+class RunTally:
+    """What a run has used so far; `elapsed` in seconds."""
+
+    iterations: int = 0
+    elapsed: float = 0.0
+    cost_usd: float = 0.0
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why a run ends. `reason` is a line for people."""
+
+    stop_reason: StopReason
+    reason: str
+
+
+_DIGITS = 6
+"""What is less than a millionth of a dollar is no cost, but comes of adding."""
+
+
+def limit_reached(limits: Limits, tally: RunTally, *, max_iterations: int) -> Stop | None:
+    """The limit that ends the run now, looked at after an iteration is settled, or None."""
+    if limits.max_cost_usd is not None and round(tally.cost_usd, _DIGITS) >= limits.max_cost_usd:
+        return Stop("max-cost", f"the cost limit of ${limits.max_cost_usd:.2f} is reached (${tally.cost_usd:.2f})")
+    if limits.max_run_wall_time is not None and tally.elapsed >= limits.max_run_wall_time:
+        return Stop("max-wall-time", f"the run's time limit of {limits.max_run_wall_time:.0f} s is reached")
+    if limits.max_tokens is not None and tally.tokens >= limits.max_tokens:
+        return Stop("max-cost", f"the limit of {limits.max_tokens:,} tokens is reached ({tally.tokens:,})")
+    if tally.iterations >= max_iterations:
+        many = f"{max_iterations} iterations" if max_iterations > 1 else "one iteration"
+        return Stop("max-iterations", f"the limit of {many} is reached")
+    return None
+
+
+SAME_FAILURES = 3
+"""So many same failures in a row mean that an attempt is stuck: it starts again from the base, once."""
+
+GIVEN_UP: tuple[StopReason, ...] = ("max-iterations", "max-cost", "max-wall-time", "stuck")
+"""Why a task is blocked that is not said to be impossible: a person may want to go on with what there is."""
+
+_OWN_FAULT = ("agent", "protect", "secrets")
+"""Rules whose failure is a later stage's own: that stage is tried again, the task is not sent back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a task stands when an attempt at it is settled.
+
+    `allowed` and `used` are attempts by stage, without the present one. `time_left` is the task's, in seconds.
+    `over_budget` says which budget of the task is used up; `retry_after` when its agent may be asked again.
+    `repeats` counts the same failure in a row, the present one included; `restarted`: it was stuck once before;
+    `has_work`: files differ from the base, so that a fresh start would change something.
+    """
+
+    stage: Stage
+    stages: tuple[Stage, ...]
+    attempt: int
+    allowed: Mapping[Stage, int]
+    used: Mapping[str, int]
+    time_left: float
+    repeats: int = 1
+    restarted: bool = False
+    has_work: bool = True
+    over_budget: str = ""
+    retry_after: str | None = None
+
+    @property
+    def next_stage(self) -> Stage | None:
+        """The stage after the present one."""
+        later = self.stages[self.stages.index(self.stage) + 1 :] if self.stage in self.stages else ()
+        return later[0] if later else None
+
+    @property
+    def is_later(self) -> bool:
+        """Whether a stage before the present one was verified already."""
+        return self.stage in self.stages[1:]
+
+
+def settle(verdict: Verdict, standing: Standing, *, feedback: str, rollback: Literal["keep", "reset"]) -> Decision:
+    """What follows from a verdict on an attempt."""
+    if verdict.action == "complete":
+        return _verified(standing)
+    if verdict.action == "stop":
+        return _stopped(verdict, feedback, standing)
+    if verdict.hook == MERGE:
+        return _not_merged(verdict, standing, feedback)
+    return (
+        _used_up(verdict, standing, feedback)
+        or _stuck(verdict, standing, feedback)
+        or _sent_back(verdict, standing, feedback, rollback)
+        or Decision(
+            trigger="retry",
+            completion_status="failed",
+            feedback=feedback,
+            rollback=rollback == "reset" and not standing.is_later,  # what the stages before brought about stays
+            counts=verdict.counts,
+            restarted=standing.restarted,
+        )
+    )
+
+
+def _not_merged(verdict: Verdict, standing: Standing, feedback: str) -> Decision:
+    """Nobody's failure: the task is tried again, from the first stage on the branch as it is now where the work could
+    not be brought there, else on the merged tree.
+    """
+    first = standing.stages[0] if verdict.starts_anew and standing.is_later else None
+    return Decision(
+        trigger="send_back" if first else "retry",
+        completion_status="failed",
+        feedback=feedback,
+        rollback=verdict.starts_anew,
+        counts=False,
+        next_stage=first,
+        restarted=standing.restarted,
+    )
+
+
+def _verified(standing: Standing) -> Decision:
+    following = standing.next_stage
+    if following is None:
+        return Decision(
+            trigger="complete",
+            completion_status="completed",
+            feedback="",
+            rollback=False,
+            counts=True,
+            stop_reason="complete",
+        )
+    return Decision(
+        trigger="advance",
+        completion_status="completed",
+        feedback="",
+        rollback=False,
+        counts=True,
+        next_stage=following,
+        restarted=standing.restarted,
+    )
+
+
+def _used_up(verdict: Verdict, standing: Standing, feedback: str) -> Decision | None:
+    """Blocked, where the stage's attempts or the task's time are used up."""
+    allowed = standing.allowed[standing.stage]
+    if verdict.counts and standing.attempt >= allowed:
+        reason = f"{allowed} of {counted(allowed, 'attempt')} used; the last one: {verdict.reason}"
+        return _blocked(reason, "max-iterations", feedback, counts=True)
+    if standing.over_budget:
+        reason = f"{standing.over_budget}; the last attempt: {verdict.reason}"
+        return _blocked(reason, "max-cost", feedback, counts=verdict.counts)
+    if standing.time_left <= 0:
+        reason = f"its time is used up (limits.maxWallTime); the last attempt: {verdict.reason}"
+        return _blocked(reason, "max-wall-time", feedback, counts=verdict.counts)
+    return None
+
+
+def _stuck(verdict: Verdict, standing: Standing, feedback: str) -> Decision | None:
+    """The same failure again and again: once from the base anew, then blocked."""
+    if standing.repeats < SAME_FAILURES or (not verdict.counts and verdict.hook in _LIMITED_ELSEWHERE):
+        return None
+    if not verdict.counts:  # what judges is at fault, and no other attempt would heal it
+        told = f"{standing.repeats} times in a row: {verdict.reason}"
+        return _blocked(told, "stuck", feedback, counts=False)
+    if standing.restarted or not standing.has_work:
+        also = ", also after starting again from the base" if standing.restarted else ""
+        return _blocked(f"stuck{also}: {verdict.reason}", "stuck", feedback)
+    if first := standing.stages[0] if standing.is_later else None:
+        feedback = _for_the_first(verdict, standing, feedback)
+    told = (
+        f"{standing.repeats} attempts in a row ended the same way, so the tree was put back to the base commit. Do not "
+        "repeat what was tried: read the failure below again, question what you took for granted, and go about it in "
+        f"another way. If it cannot be done, say that you are blocked and why.\n\n{feedback}"
+    )
+    trigger: Literal["retry", "send_back"] = "send_back" if first else "retry"
+    return Decision(
+        trigger=trigger,
+        completion_status="failed",
+        feedback=told,
+        rollback=True,
+        counts=True,
+        next_stage=first,
+        restarted=True,
+    )
+
+
+def _sent_back(
+    verdict: Verdict, standing: Standing, feedback: str, rollback: Literal["keep", "reset"]
+) -> Decision | None:
+    """A later stage that fails sends the task back to the first one with its findings."""
+    if not standing.is_later or not verdict.counts or verdict.hook in _OWN_FAULT:
+        return None
+    first = standing.stages[0]
+    if standing.used.get(first, 0) >= standing.allowed[first]:
+        allowed = standing.allowed[first]
+        used = f"{allowed} of {counted(allowed, 'attempt')} of {first} used"
+        reason = f"{standing.stage} sent it back, but {used}: {verdict.reason}"
+        return _blocked(reason, "max-iterations", feedback, counts=True)
+    return Decision(
+        trigger="send_back",
+        completion_status="failed",
+        feedback=_for_the_first(verdict, standing, feedback),
+        rollback=rollback == "reset",
+        counts=True,
+        next_stage=first,
+        restarted=standing.restarted,
+    )
+
+
+def _for_the_first(verdict: Verdict, standing: Standing, feedback: str) -> str:
+    """What a later stage's verdict means for the first one: its promise is not the first one's to give."""
+    return (
+        f"The {standing.stage} stage sent the task back to you: {verdict.reason}. Mend what is found below, "
+        f"then give the promise of your own stage.\n\nTold to the {standing.stage}:\n{feedback}"
+    )
+
+
+def _blocked(reason: str, stop_reason: StopReason, feedback: str, *, counts: bool = True) -> Decision:
+    return Decision(
+        trigger="block",
+        completion_status="blocked",
+        feedback=feedback,
+        rollback=True,
+        counts=counts,
+        blocked_reason=reason,
+        stop_reason=stop_reason,
+    )
+
+
+def _stopped(verdict: Verdict, feedback: str, standing: Standing) -> Decision:
+    reason = verdict.stop_reason or "error"
+    stop = Stop(reason, verdict.reason)
+    if verdict.awaits_approval:
+        return Decision(
+            trigger="block",
+            completion_status="blocked",
+            feedback=feedback,
+            rollback=False,
+            counts=False,
+            blocked_reason=verdict.reason,
+            stop_reason="blocked",
+        )
+    if reason == "blocked":
+        return _blocked(verdict.reason, "blocked", feedback, counts=verdict.counts)
+    if reason in ("interrupted", "cancelled", "paused"):
+        status: CompletionStatus = "cancelled" if reason == "cancelled" else "interrupted"
+        return _ended(status, stop, feedback, standing, counts=False)
+    status = "limited" if reason in ("rate-limited", "max-cost", "max-wall-time") else "failed"
+    return _ended(status, stop, feedback, standing, counts=verdict.counts)
+
+
+def _ended(status: CompletionStatus, stop: Stop, feedback: str, standing: Standing, *, counts: bool) -> Decision:
+    return Decision(
+        trigger="interrupt",
+        completion_status=status,
+        feedback=feedback,
+        rollback=False,
+        counts=counts,
+        run_stop_reason=stop.stop_reason,
+        run_stop_text=stop.reason,
+        stop_reason=stop.stop_reason,
+        restarted=standing.restarted,
+        retry_after=standing.retry_after,
+    )
+
+
+_VARIES = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-f]{7,}\b|\d+(?:[.,:]\d+)*")
+"""Addresses, hashes, times, durations, counts, line numbers."""
+_LIMITED_ELSEWHERE = ("agent", MERGE)
+"""Rules whose failures, where they count for nobody, come to an end otherwise: by the retry policy, by the branch."""
+_IN_OTHERS_WORDS = ("work", "promise", "evidence")
+"""Rules whose reasons quote the agent, or a model."""
+
+
+def failure_of(judged: Iteration) -> str:
+    """A digest of how a judged iteration failed; empty where it did not, or where only its agent or a merge did.
+
+    What Ralph ran is compared, not what agents or models say of it: lines without numbers, without repeats and in no
+    order, so that timings, addresses and a random order of tests make no new failure. The tree does not count: a liar
+    who writes another note each time is stuck like a silent one.
+    """
+    verdict = judged.verdict
+    if verdict is None or verdict.action != "continue" or (not verdict.counts and verdict.hook in _LIMITED_ELSEWHERE):
+        return ""
+    texts = [] if verdict.hook in _IN_OTHERS_WORDS else [verdict.reason]
+    if judged.evidence is not None:
+        texts += [asked.item for asked in judged.evidence.asked if asked.answer == "no"]
+    for check in judged.checks:
+        if check.failed:
+            told = [each.criterion for each in check.findings if not each.met] or [check.output]
+            texts += [f"{check.step} {check.reason}", *told]
+    lines = sorted({_VARIES.sub("#", line.strip()) for text in texts for line in text.splitlines()})
+    return hashlib.sha256("\n".join((judged.stage, verdict.hook, *lines)).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def following(judged: Iteration, last: Iteration | None) -> Iteration:
+    """The judged record with what the task's iteration before hands on: how often in a row the task failed that way,
+    and feedback that is still to be answered.
+
+    `last` is None for the first attempt or after a fresh start. An attempt that a limit, a crash or an overload ended
+    breaks no row; one that does not count loses none of the feedback.
+    """
+    failure, verdict = failure_of(judged), judged.verdict
+    if last is None:
+        return replace(judged, failure=failure, repeats=int(bool(failure)))
+    if failure:
+        repeats = last.repeats + 1 if failure == last.failure else 1
+        return replace(judged, failure=failure, repeats=repeats, restarted=last.restarted)
+    judged = replace(judged, failure=last.failure, repeats=last.repeats, restarted=last.restarted)
+    unanswered = verdict is not None and verdict.action != "complete" and not verdict.counts and verdict.hook != MERGE
+    if not unanswered or not last.feedback or last.feedback == judged.feedback:
+        return judged
+    said = "" if last.feedback.startswith(judged.feedback) else f"{judged.feedback}\n\n"
+    return replace(judged, feedback=said + last.feedback)

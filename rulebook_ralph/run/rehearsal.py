@@ -1,0 +1,119 @@
+"""`--dry-run`: the plan of a run and its first prompt, touching nothing."""
+
+from dataclasses import dataclass
+
+from rulebook_ralph.config import requirements
+from rulebook_ralph.run import preflight, prompt, summaries, templates
+from rulebook_ralph.run.opening import RECENT_COMMITS
+from rulebook_ralph.run.project import Project, RunOptions
+from rulebook_ralph.tasks import history, lifecycle, prd_file, progress, selection
+from rulebook_ralph.tasks.model import Prd
+from rulebook_ralph.tasks.text import counted
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What a run would do: the tasks in order with their most attempts, the most iterations, the first prompt."""
+
+    agent: str
+    branch: str
+    tasks: tuple[tuple[str, str, int], ...]
+    max_iterations: int
+    max_wall_time: float | None
+    max_cost_usd: float | None
+    gates: tuple[tuple[str, str], ...]
+    reason: str
+    prompt: str
+
+
+def rehearse(project: Project, options: RunOptions) -> Rehearsal:
+    """Raises RalphError for what would stop the run as well, as far as it can be seen without starting anything."""
+    prd = prd_file.read_prd(project.folder.prd)
+    preflight.require_usable_name(project, prd)
+    preflight.require_something_to_verify(project, prd)
+    preflight.require_known_tasks(prd, options.only)
+    config = project.config
+    reopen = {task.id for task in prd.tasks if task.status == "blocked"} if options.retry_blocked else set[str]()
+    order = selection.plan(prd, only=options.only, reopen=reopen)
+    first = selection.next_task(prd, only=options.only, reopen=reopen)
+    attempts = [requirements.attempts_left(config, task) for task in order]
+    most = config.limits.max_iterations or max(1, sum(attempts))
+    return Rehearsal(
+        agent=config.defaults.executor,
+        branch=options.branch or prd.work_branch,
+        tasks=tuple((task.id, task.title, left) for task, left in zip(order, attempts, strict=True)),
+        max_iterations=most,
+        max_wall_time=config.limits.max_run_wall_time,
+        max_cost_usd=config.limits.max_cost_usd,
+        gates=tuple((step.name, step.command) for step in config.verification.gates),
+        reason="" if first else summaries.why_nothing_is_left(prd, only=options.only).reason,
+        prompt=_prompt(project, prd, first.id, most) if first else "",
+    )
+
+
+def as_text(found: Rehearsal) -> str:
+    """What a run would do, for people."""
+    if not found.tasks:
+        return f"Nothing to do: {found.reason}"
+    time = "no time limit" if found.max_wall_time is None else f"at most {found.max_wall_time:.0f} s"
+    cost = "no cost limit" if found.max_cost_usd is None else f"at most ${found.max_cost_usd:.2f}"
+    lines = [
+        f"Would work on branch {found.branch} with {found.agent}.",
+        f"At most {counted(found.max_iterations, 'iteration')}, {time}, {cost}.",
+        "",
+        "Tasks, in this order:",
+        *(f"  {task_id}: {title} (at most {counted(left, 'attempt')})" for task_id, title, left in found.tasks),
+        "",
+        "Gates after each attempt:",
+        *([f"  {name}: {command}" for name, command in found.gates] or ["  none"]),
+        "",
+        "The first prompt:",
+        "",
+        found.prompt,
+    ]
+    return "\n".join(lines)
+
+
+def as_json(found: Rehearsal) -> dict[str, object]:
+    """The same as one object."""
+    return {
+        "agent": found.agent,
+        "branch": found.branch,
+        "tasks": [{"id": task_id, "title": title, "maxAttempts": left} for task_id, title, left in found.tasks],
+        "maxIterations": found.max_iterations,
+        "maxWallTime": found.max_wall_time,
+        "maxCostUsd": found.max_cost_usd,
+        "gates": [{"name": name, "command": command} for name, command in found.gates],
+        "reason": found.reason or None,
+        "prompt": found.prompt,
+    }
+
+
+def _prompt(project: Project, prd: Prd, task_id: str, most: int) -> str:
+    config, task, repository = project.config, prd.task(task_id), project.repository
+    number = max(history.numbers(project.folder)[-1:], default=0) + 1
+    stages = requirements.stages_of(config, task)
+    stage = task.stage if task.stage in stages else stages[0]
+    opened = lifecycle.opened(task, stage=stage, number=number, at="")
+    base = repository.tip(prd.work_branch) or repository.head()
+    situation = prompt.Situation(
+        prd=prd.replacing(opened),
+        task=opened,
+        stage=stage,
+        criteria=requirements.criteria_for(config, task, stage),
+        stop_criteria=requirements.stop_criteria_for(config, task),
+        base=base,
+        changed=(),
+        progress=progress.read(project.folder.progress) if project.folder.progress.exists() else "",
+        commits=repository.recent_commits(RECENT_COMMITS, until=base),
+        rules=requirements.rules_for(config, task),
+        steps=config.verification.gates,
+        feedback="",
+        iteration=1,
+        max_iterations=most,
+        attempt=opened.attempts.get(stage, 0) + 1,
+        max_attempts=requirements.max_attempts(config, task, stage),
+        prompt_tokens=config.limits.prompt_tokens,
+        protect=config.protect,
+    )
+    return prompt.render(situation, templates.read(project.folder.templates)[0]).text

@@ -1,0 +1,232 @@
+"""What is said of a run: how an iteration ended, why the run ended, what to do next. Pure functions on values."""
+
+from collections.abc import Collection, Mapping
+
+from rulebook_ralph.config.settings import Config
+from rulebook_ralph.errors import ExitCode
+from rulebook_ralph.report import events
+from rulebook_ralph.run.policy import RunTally, Stop
+from rulebook_ralph.tasks import selection
+from rulebook_ralph.tasks.iteration import Decision, Iteration
+from rulebook_ralph.tasks.model import Prd, Task
+from rulebook_ralph.tasks.results import StopReason
+from rulebook_ralph.tasks.text import some
+
+_CODES = {
+    "complete": ExitCode.OK,
+    "paused": ExitCode.OK,
+    "blocked": ExitCode.BLOCKED,
+    "stuck": ExitCode.BLOCKED,
+    "max-iterations": ExitCode.LIMITED,
+    "max-wall-time": ExitCode.LIMITED,
+    "max-cost": ExitCode.LIMITED,
+    "rate-limited": ExitCode.LIMITED,
+    "cancelled": ExitCode.INTERRUPTED,
+    "interrupted": ExitCode.INTERRUPTED,
+    "error": ExitCode.AGENT,
+}
+
+NEEDS_APPROVAL = "needs approval"
+"""With which the reason of a task begins whose work waits for a person."""
+_GOES_ON = ("max-iterations", "max-wall-time", "max-cost", "rate-limited", "interrupted", "paused", "cancelled")
+
+
+def exit_code(ended: events.RunEnded) -> ExitCode:
+    """The exit code for a stop reason (README, exit codes)."""
+    return _CODES[ended.stop_reason]
+
+
+def why_nothing_is_left(prd: Prd, *, only: Collection[str], stuck: Collection[str] = ()) -> Stop:
+    """Why no task can be picked: all completed, or what is open is blocked or waits for it. `stuck` are the tasks that
+    this run blocked because they were stuck.
+    """
+    tasks = [task for task in prd.tasks if not only or task.id in only]
+    remaining = [task for task in tasks if task.status != "completed"]
+    if not remaining:
+        return Stop("complete", "all tasks are completed" if not only else "the chosen tasks are completed")
+    blocked = [task.id for task in remaining if task.status == "blocked"]
+    waiting = [task for task in remaining if task.status in ("pending", "in_iteration")]
+    parts = []
+    if blocked:
+        parts.append(f"{len(blocked)} blocked ({some(blocked)})")
+    if waiting:
+        needed = sorted({need for task in waiting for need in selection.waiting_on(prd, task)})
+        parts.append(f"{len(waiting)} waiting for {some(needed)}")
+    reason: StopReason = "stuck" if blocked and all(task_id in stuck for task_id in blocked) else "blocked"
+    return Stop(reason, f"no task can be worked on: {', '.join(parts)}")
+
+
+def opened_event(
+    record: Iteration, prd: Prd, *, title: str, index: int, max_iterations: int, max_attempts: int, agent: str
+) -> events.IterationOpened:
+    """What the console shows of an iteration that begins, the `index`th of its run. `agent` is called so there."""
+    return events.IterationOpened(
+        iteration_number=record.iteration_number,
+        index=index,
+        max_iterations=max_iterations,
+        task_id=record.task_id,
+        title=title,
+        stage=record.stage,
+        attempt=record.attempt,
+        max_attempts=max_attempts,
+        completed_tasks=sum(task.status == "completed" for task in prd.tasks),
+        total_tasks=len(prd.tasks),
+        agent=agent,
+    )
+
+
+def settled_event(record: Iteration, decision: Decision, prd: Prd, tally: RunTally) -> events.IterationSettled:
+    """What the console shows of a settled iteration. `duration_ms` is the whole pass."""
+    outcomes = {
+        "complete": "completed",
+        "advance": "verified",
+        "retry": "retry",
+        "send_back": "sent-back",
+        "block": "blocked",
+        "interrupt": "interrupted",
+    }
+    outcome = "limited" if decision.completion_status == "limited" else outcomes[decision.trigger]
+    return events.IterationSettled(
+        iteration_number=record.iteration_number,
+        task_id=record.task_id,
+        outcome=outcome,  # type: ignore[arg-type]  # one of the words above
+        reason=reason_of(record, decision),
+        commit=record.commit if decision.trigger == "complete" else None,
+        files_changed=len(record.files_changed),
+        duration_ms=record.duration_ms,
+        usage=record.usage,
+        cost_usd=None if record.cost_usd is None and record.judge_cost_usd is None else record.spent_usd,
+        run_cost_usd=tally.cost_usd,
+        run_tokens=tally.tokens,
+        completed_tasks=sum(task.status == "completed" for task in prd.tasks),
+        total_tasks=len(prd.tasks),
+    )
+
+
+def reason_of(record: Iteration, decision: Decision) -> str:
+    """Why an iteration ended as it did, in a line."""
+    if decision.trigger == "advance":
+        return f"{record.stage} is done, {decision.next_stage} is next"
+    if decision.blocked_reason:
+        return decision.blocked_reason
+    judged = record.verdict
+    return judged.reason if judged else ""
+
+
+def run_planned(
+    prd: Prd, config: Config, *, branch: str, agent: str, open_tasks: int, max_iterations: int, workers: int
+) -> events.RunPlanned:
+    """What is at most to come, said before the first agent starts."""
+    return events.RunPlanned(
+        project=prd.project,
+        branch=branch,
+        agent=agent,
+        open_tasks=open_tasks,
+        total_tasks=len(prd.tasks),
+        completed_tasks=sum(task.status == "completed" for task in prd.tasks),
+        max_iterations=max_iterations,
+        max_wall_time=config.limits.max_run_wall_time,
+        max_cost_usd=config.limits.max_cost_usd,
+        workers=workers,
+    )
+
+
+def run_ended(
+    stop: Stop,
+    prd: Prd,
+    *,
+    touched: Mapping[str, str | None],
+    tally: RunTally,
+    duration: float,
+    branch: str,
+    waiting: str = "",
+    again: str = "ralph resume",
+) -> events.RunEnded:
+    """The end of a run: the tasks it touched and those that are blocked, and the next steps. `waiting` says what keeps
+    the branch from following.
+    """
+    shown = [task for task in prd.tasks if task.id in touched or task.status == "blocked"]
+    completed = sum(task.status == "completed" for task in prd.tasks if task.id in touched)
+    return events.RunEnded(
+        stop_reason=stop.stop_reason,
+        reason=stop.reason,
+        tasks=tuple(_line(task, touched.get(task.id)) for task in shown),
+        iterations=tally.iterations,
+        completed_count=completed,
+        failed_count=sum(task.status == "blocked" for task in prd.tasks),
+        cost_usd=tally.cost_usd,
+        tokens=tally.tokens,
+        duration_ms=round(duration * 1000),
+        next_steps=(
+            *([f"{waiting}; then: ralph land"] if waiting else []),
+            *_next_steps(stop, prd, shown, completed=completed, branch=branch, again=again),
+        ),
+    )
+
+
+def as_json(ended: events.RunEnded) -> dict[str, object]:
+    """The one object of `--json` (README, exit codes)."""
+    blocked = next((task for task in ended.tasks if task.status == "blocked"), None)
+    success = ended.stop_reason == "complete"
+    return {
+        "success": success,
+        "completedCount": ended.completed_count,
+        "failedCount": ended.failed_count,
+        "iterations": ended.iterations,
+        "stopReason": ended.stop_reason,
+        "error": None if success else ended.reason,
+        "blockingIssue": {"taskId": blocked.task_id, "reason": blocked.reason} if blocked else None,
+        "costUsd": round(ended.cost_usd, 6),
+        "tokens": ended.tokens,
+        "durationMs": ended.duration_ms,
+    }
+
+
+def refused_as_json(error: str) -> dict[str, object]:
+    """The same for a run that could not begin, or broke off."""
+    return {
+        "success": False,
+        "completedCount": 0,
+        "failedCount": 0,
+        "iterations": 0,
+        "stopReason": "error",
+        "error": error,
+        "blockingIssue": None,
+        "costUsd": 0.0,
+        "tokens": 0,
+        "durationMs": 0,
+    }
+
+
+def _line(task: Task, commit: str | None) -> events.TaskLine:
+    return events.TaskLine(
+        task_id=task.id,
+        title=task.title,
+        status=task.status,
+        attempts=sum(task.attempts.values()),
+        cost_usd=task.cost_usd,
+        commit=commit,
+        reason=task.blocked_reason or "",
+    )
+
+
+def _next_steps(stop: Stop, prd: Prd, shown: list[Task], *, completed: int, branch: str, again: str) -> tuple[str, ...]:
+    steps = []
+    blocked = [task for task in shown if task.status == "blocked"]
+    if completed:
+        steps.append(f"review the work: git log --oneline {branch}")
+    if blocked:
+        number = blocked[0].settled_iteration
+        approvals = [task.id for task in blocked if (task.blocked_reason or "").startswith(NEEDS_APPROVAL)]
+        if approvals:
+            steps.append(f"look at the work and agree to it: ralph approve --show {approvals[0]}")
+        if len(approvals) < len(blocked):
+            steps.append(f"see why {blocked[0].id} is blocked: ralph show {number}")
+            steps.append("edit its task in .rulebook-ralph/prd.json, then: ralph run")
+    elif stop.stop_reason in _GOES_ON:
+        steps.append(f"go on: {again}")
+    elif stop.stop_reason == "error":
+        steps.append(f"mend what stopped it, then: {again}")
+    elif stop.stop_reason == "complete" and all(task.status == "completed" for task in prd.tasks):
+        steps.append(f"merge it when you like it: git switch - && git merge {branch}")
+    return tuple(steps)

@@ -1,0 +1,252 @@
+"""`ralph verify`: the gates and the criteria of tasks on the user's tree as it stands, with no agent.
+
+Nothing runs in that tree: its content, with files that git does not know yet, becomes a tree that gates look at
+in clones of Ralph's own. No agent speaks here, so its promise is not in question.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event as Flag
+
+from msgspec.structs import replace
+
+from rulebook_ralph.agents.prices import Ledger
+from rulebook_ralph.agents.question import Ask, ModelError
+from rulebook_ralph.agents.roster import Roster
+from rulebook_ralph.config import requirements
+from rulebook_ralph.config.settings import Reviewer
+from rulebook_ralph.git.clone import Clone, Clones
+from rulebook_ralph.git.diff import FileDiff, changes, read_diff
+from rulebook_ralph.git.repository import Repository, within_state
+from rulebook_ralph.git.trees import mix
+from rulebook_ralph.report.events import Event
+from rulebook_ralph.run.project import Project
+from rulebook_ralph.tasks.criteria import External, MultiStage, Semantic, StringMatch, Verification
+from rulebook_ralph.tasks.criteria_reading import part_verification
+from rulebook_ralph.tasks.model import STATE_FOLDER, Stage, Task
+from rulebook_ralph.tasks.results import CheckResult, ParsedIteration, Verified
+from rulebook_ralph.verify.case import Case, NamedCriteria, Verifiers
+from rulebook_ralph.verify.criteria import verify_one
+from rulebook_ralph.verify.gates import GateRunner
+from rulebook_ralph.verify.hooks import user_hooks
+from rulebook_ralph.verify.judge import Examination
+from rulebook_ralph.verify.redaction import Redactor
+from rulebook_ralph.verify.review import Reviewers
+from rulebook_ralph.verify.reviewers import key_of
+from rulebook_ralph.verify.workspace import ClonePreparer
+
+_NO_CHANGE = "no change of this task is found, neither uncommitted nor in the history that is here"
+
+
+@dataclass(frozen=True, slots=True)
+class StageVerdict:
+    """What the criteria of one stage of a task say. `left_out` says why they were not verified, if they were not."""
+
+    task_id: str
+    stage: Stage
+    verified: Verified
+    left_out: str = ""
+
+    @property
+    def failed(self) -> bool:
+        return not self.left_out and not self.verified.passed
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOutcome:
+    """Everything that was verified. `passed`: no required gate and no criterion fails, and something passed."""
+
+    gates: tuple[CheckResult, ...]
+    stages: tuple[StageVerdict, ...]
+
+    @property
+    def passed(self) -> bool:
+        gates_hold = not any(result.failed and result.required for result in self.gates)
+        something = any(result.passed for result in self.gates) or not all(stage.left_out for stage in self.stages)
+        return gates_hold and something and not any(stage.failed for stage in self.stages)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing at all was run."""
+        return not self.gates and all(stage.left_out for stage in self.stages)
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyTools:
+    """What verifies where no run goes on; models are asked once, `ledger` has what they took."""
+
+    roster: Roster
+    ledger: Ledger
+    verifiers: Verifiers
+
+
+@contextmanager
+def tools(project: Project, *, report: Callable[[Event], None], cancelled: Flag) -> Iterator[VerifyTools]:
+    """The means to verify a project's trees."""
+    config, repository = project.config, project.repository
+    roster, ledger = Roster(config, project.environment), Ledger()
+    redactor = Redactor(roster.secrets())
+
+    def ask_of(reviewer: Reviewer) -> Ask:
+        model = roster.model(reviewer, cancelled, spend=ledger.spend, named_by=key_of(reviewer))
+        if model.ask is None:
+            raise ModelError(model.missing)
+        return model.ask
+
+    workspace = ClonePreparer(
+        repository,
+        config,
+        roster.given,
+        hidden=project.private_folders,
+        clean=redactor.clean,
+        cancelled=cancelled,
+        report=report,
+    )
+    clones = _OwnClones(repository, project.cache)
+    gates = GateRunner(
+        clones,
+        workspace,
+        config,
+        environment=roster.given,
+        redactor=redactor,
+        cancelled=cancelled,
+        report=report,
+    )
+    model = roster.judging_model(cancelled, spend=ledger.spend)
+    with tempfile.TemporaryDirectory(prefix="ralph-") as scratch, closing(clones):
+        yield VerifyTools(
+            roster,
+            ledger,
+            Verifiers(
+                repository=repository,
+                config=config,
+                gates=gates,
+                ask=model.ask,
+                no_model=model.missing,
+                reviewers=Reviewers(config, repository, ask_of, redactor, cancelled),
+                hooks=user_hooks(config.hooks),
+                redactor=redactor,
+                scratch=Path(scratch),
+                cancelled=cancelled,
+                report=report,
+            ),
+        )
+
+
+class _OwnClones(Clones):
+    """Beside those of a run that may go on."""
+
+    def open(self, name: str) -> Clone:
+        return super().open(f"aside-{name}")
+
+
+def standing_tree(repository: Repository) -> str:
+    """The user's work tree as a tree object, new files too, the state folder aside. The index stays as it is."""
+    with tempfile.TemporaryDirectory(prefix="ralph-") as folder:
+        index = Path(folder, "index")
+        if (own := repository.git_dir / "index").is_file():
+            shutil.copyfile(own, index)
+        repository.run("add", "-A", "--", ".", f":(exclude){STATE_FOLDER}", index=index)
+        return repository.text("write-tree", index=index)
+
+
+def verify(project: Project, verifiers: Verifiers, tasks: Sequence[Task], *, with_models: bool) -> VerifyOutcome:
+    """Run the gates on the standing tree, then the criteria of each stage of those tasks. Without `with_models`
+    criteria that a model would judge are left out. Raises Cancelled, GitError, RalphError.
+    """
+    tree = standing_tree(project.repository)
+    gates = tuple(run.result for run in verifiers.gates.run(tree))
+    stages = [
+        _stage(project, verifiers, task, stage, tree, with_models=with_models)
+        for task in tasks
+        for stage in requirements.stages_of(project.config, task)
+    ]
+    return VerifyOutcome(gates, tuple(stages))
+
+
+def _stage(
+    project: Project, verifiers: Verifiers, task: Task, stage: Stage, tree: str, *, with_models: bool
+) -> StageVerdict:
+    config, repository = project.config, project.repository
+    criteria = requirements.criteria_for(config, task, stage)
+    if isinstance(criteria.verification, StringMatch):
+        return _left_out(task, stage, "only an agent's promise is asked for")
+    if _asks_a_model(criteria.verification) and not with_models:
+        return _left_out(task, stage, f"a model judges it; run: ralph verify {task.id}")
+    change = _change_of(repository, task, tree)
+    if change is None and not _runs_commands(criteria.verification):
+        return _left_out(task, stage, _NO_CHANGE)
+    named = NamedCriteria(stage, task, stage, criteria)
+    base, changed = change or (repository.head(), tree)
+    case = Case(
+        project="",
+        task=task,
+        stage=stage,
+        attempt=1,
+        iteration=0,
+        last_stage=True,
+        implements=True,
+        criteria=(named,),
+        stop_criteria=requirements.stop_criteria_for(config, task),
+        base=base,
+        checks_base=base,
+        started_from=base,
+        tree=tree,
+        result=None,
+        parsed=ParsedIteration(),
+    )
+    verified = verify_one(named, case, _OfTask(case, verifiers, changed))
+    if change is None and verified.passed and _looks_at_change(criteria.verification):
+        verified = replace(verified, warnings=(*verified.warnings, _NO_CHANGE))
+    return StageVerdict(task.id, stage, verified)
+
+
+def _left_out(task: Task, stage: Stage, why: str) -> StageVerdict:
+    return StageVerdict(task.id, stage, Verified(passed=True), why)
+
+
+class _OfTask(Examination):
+    """What a task changed, which may be less than what differs from its base by now."""
+
+    def __init__(self, case: Case, verifiers: Verifiers, changed: str) -> None:
+        super().__init__(case, verifiers)
+        self._changed = changed
+
+    def diff(self) -> tuple[FileDiff, ...]:
+        return read_diff(self.verifiers.repository, self.case.base, self._changed)
+
+
+def _change_of(repository: Repository, task: Task, tree: str) -> tuple[str, str] | None:
+    """What the task is measured against, and a tree with its own change on that: the files of its commit as they stand
+    now, or what is not committed yet; None where there is neither.
+    """
+    asked = ("log", "-1", "--format=%H", "-F", f"--grep=Ralph-Task: {task.id}", "HEAD", "--")
+    commit = repository.text(*asked) if task.status == "completed" else ""
+    base = repository.commit_of(f"{commit}^") if commit else None
+    if base is not None:
+        own = {change.path for change in changes(repository, base, commit)}
+        return base, mix(repository, tree, base, lambda path: path not in own)
+    head = repository.head()
+    return (head, tree) if any(not within_state(each.path) for each in changes(repository, head, tree)) else None
+
+
+def _runs_commands(verification: Verification) -> bool:
+    if isinstance(verification, MultiStage):
+        return any(_runs_commands(part_verification(part)) for part in verification.stages)
+    return isinstance(verification, External)
+
+
+def _looks_at_change(verification: Verification) -> bool:
+    if isinstance(verification, MultiStage):
+        return any(_looks_at_change(part_verification(part)) for part in verification.stages)
+    return isinstance(verification, Semantic)
+
+
+def _asks_a_model(verification: Verification) -> bool:
+    if isinstance(verification, MultiStage):
+        return any(_asks_a_model(part_verification(part)) for part in verification.stages)
+    return isinstance(verification, Semantic) and bool(verification.check_for)

@@ -1,0 +1,115 @@
+"""`history/iteration-N.json`: one file for each pass. It is the commit point of the journal."""
+
+import os
+import re
+from collections.abc import Iterator
+
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.tasks import disk, json_file
+from rulebook_ralph.tasks.disk import StateFolder
+from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.model import ITERATION_NUMBER
+
+ITERATION_KEYS = json_file.keys_of(Iteration)
+
+_NAME = re.compile(rf"iteration-({ITERATION_NUMBER})\.json")
+_PHASE = re.compile(rb'"phase": ?"([a-z]+)"')
+_HEAD_BYTES = 512
+_OBJECT_ID = re.compile(r"[0-9a-f]{7,64}")
+
+
+def name_of(number: int) -> str:
+    """The file's name within the state folder."""
+    return f"history/iteration-{number}.json"
+
+
+def numbers(folder: StateFolder) -> list[int]:
+    """The numbers of all iteration files, ascending."""
+    try:
+        found = map(_NAME.fullmatch, os.listdir(folder.history))  # noqa: PTH208 - there may be thousands
+        return sorted(int(match.group(1)) for match in found if match)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def read(folder: StateFolder, number: int) -> Iteration:
+    """One iteration. Raises RalphError where it is missing or malformed."""
+    path = folder.iteration(number)
+    try:
+        data = disk.read_file(path)
+    except FileNotFoundError:
+        was = "was pruned" if number < max(numbers(folder)[-1:], default=0) else "is not there"
+        raise RalphError(f"iteration {number} {was}; 'ralph history' lists those there are") from None
+    except OSError as error:
+        raise RalphError(f"cannot read {path}: {error.strerror}") from error
+    return decode(data, name=str(path))
+
+
+def create(folder: StateFolder, iteration: Iteration) -> None:
+    """Write a new iteration file. Raises FileExistsError where its number is taken."""
+    disk.make_folder(folder.history)
+    disk.create_file(folder.iteration(iteration.iteration_number), encode(iteration))
+
+
+def update(folder: StateFolder, iteration: Iteration) -> None:
+    """Replace an iteration's file by its next phase."""
+    disk.make_folder(folder.history)
+    disk.replace_file(folder.iteration(iteration.iteration_number), encode(iteration))
+
+
+def decode(data: bytes, *, name: str) -> Iteration:
+    """The iteration in a file's bytes; keys it does not know are kept. Raises RalphError with file, line and what is
+    wrong.
+    """
+    raw = json_file.decode(data, name)
+    iteration = json_file.convert(json_file.with_extra(raw, ITERATION_KEYS), Iteration, data, name)
+    if fault := next(json_file.nesting_faults(iteration.extra, ()), None):
+        raise json_file.refusal(name, data, fault)
+    return iteration
+
+
+def encode(iteration: Iteration) -> bytes:
+    """The bytes of an iteration file."""
+    whole = json_file.merged_members(iteration, ITERATION_KEYS) if iteration.extra else iteration
+    return json_file.encode(whole)
+
+
+def unsettled(folder: StateFolder) -> Iterator[Iteration]:
+    """Every iteration that a dead run left before its phase `settled`, oldest first. Raises RalphError."""
+    for number in unsettled_numbers(folder):
+        if (record := read(folder, number)).phase != "settled":
+            _require_object_ids(record, str(folder.iteration(number)))
+            yield record
+
+
+def unsettled_numbers(folder: StateFolder) -> list[int]:
+    """The numbers of the files that do not say `settled` where that stands, readable or not; ascending. Looks at the
+    beginning of each file only: there may be thousands.
+    """
+    if not (found := numbers(folder)):
+        return []
+    history = os.open(folder.history, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return [number for number in found if _phase(f"iteration-{number}.json", history) != b"settled"]
+    finally:
+        os.close(history)
+
+
+def _phase(name: str, history: int) -> bytes | None:
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=history)
+        try:
+            match = _PHASE.search(os.read(descriptor, _HEAD_BYTES))
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return None
+    return match.group(1) if match else None
+
+
+def _require_object_ids(record: Iteration, path: str) -> None:
+    """Raises RalphError where what is to be finished names no objects of git: these words become arguments of git's."""
+    for name in ("base_commit", "tree", "commit", "snapshot"):
+        if (value := getattr(record, name)) and not _OBJECT_ID.fullmatch(value):
+            told = f"$.{name.replace('_c', 'C')} is no object id of git"
+            raise RalphError(f"{path}: {told}; restore the file from git, or remove it")

@@ -1,0 +1,249 @@
+"""Tasks with completion criteria from YAML files (spec completion-criteria): one under `task:`, several under `tasks:`
+or as a list.
+
+Keys may stand in snake_case or camelCase. What Ralph has no field for is kept in the task's metadata. A file is taken
+whole or not at all: a task with half its criteria would be completed too early.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from rulebook_ralph.tasks.criteria import STAGES
+from rulebook_ralph.tasks.criteria_reading import override_faults, read_criteria, task_in_one_form
+from rulebook_ralph.tasks.importers.source import (
+    DONE_BEFORE,
+    RefusedTasksError,
+    SourceProblem,
+    SourceReading,
+    UnreadableError,
+    read_text,
+    shown_path,
+)
+from rulebook_ralph.tasks.model import PRD_VERSION, Complexity, Json, Kind, Prd, Task
+from rulebook_ralph.tasks.plain_yaml import Document, NotReadableError, read_yaml
+from rulebook_ralph.tasks.prd_file import problems_of
+from rulebook_ralph.tasks.struct_reading import PositiveInt, Settings, camel, fields_of, item_type, read_struct
+from rulebook_ralph.tasks.text import Fault, JsonPath, Problem, json_path, some
+
+SPEC_ID = "specId"
+"""Where a task's `spec_id` stands in its metadata."""
+LONGEST_TEXT = 1024 * 1024
+MOST_VALUES = 100_000
+
+_ALIASES = {
+    "completionSpec": "completion",
+    "acceptance": "acceptanceCriteria",
+    "dependsOn": "dependencies",
+    "depends": "dependencies",
+    "complexity": "estimatedComplexity",
+}
+_NEAR = 0.72
+"""How alike an unknown key must be to a known one to be taken for a misspelling."""
+
+
+class _Form(Settings, frozen=True, kw_only=True):
+    """A task's keys; those of its `completion` stand beside the others here."""
+
+    id: str
+    title: str
+    description: str = ""
+    priority: PositiveInt = 1
+    status: Literal["pending", "completed"] = "pending"
+    dependencies: tuple[str, ...] = ()
+    estimated_complexity: Complexity | None = None
+    relevant_files: tuple[str, ...] = ()
+    may_change: tuple[str, ...] = ()
+    kind: Kind = "feature"
+    parallel: bool = True
+    markers: tuple[str, ...] = ()
+    notes: str = ""
+    spec_id: str = ""
+    overrides: Json = {}
+    metadata: Json = {}
+    outcome: str = ""
+    acceptance_criteria: tuple[str, ...] = ()
+    coder: Json = {}
+    reviewer: Json = {}
+    tester: Json = {}
+    qa: Json = {}
+
+
+_KEYS = {each.encode_name: item_type(each.type) is not None for each in fields_of(_Form)} | {"completion": False}
+"""Every key, and whether it holds a list."""
+
+
+@dataclass(slots=True)
+class _File:
+    path: Path
+    shown: str
+    document: Document = field(default_factory=lambda: Document(None, {}))
+    tasks: list[tuple[Task, Mapping[str, JsonPath]]] = field(default_factory=list)
+    """Each with where its keys, by their names in the form, stand as they are written."""
+    problems: list[Problem] = field(default_factory=list)
+    told: list[SourceProblem] = field(default_factory=list)
+
+    def refuse(self, path: JsonPath, message: str) -> None:
+        self.problems.append(Problem(self.shown, self.document.line(path), json_path(path), message))
+
+    def tell(self, path: JsonPath, message: str) -> None:
+        self.told.append(SourceProblem(self.path, self.document.line(path), message))
+
+
+def read_all(paths: Sequence[Path], *, root: Path, known_ids: Collection[str] = ()) -> SourceReading:
+    """Read the files as one list of tasks, in their order. `known_ids` may be depended on although they are not read.
+
+    Raises RefusedTasksError where anything in a file is wrong, with the problems of every file.
+    """
+    files = [_read_file(path, root.resolve()) for path in dict.fromkeys(paths)]
+    if not any(file.problems for file in files):
+        _check_together(files, known_ids)
+    if problems := [problem for file in files for problem in sorted(file.problems, key=lambda each: each.line or 0)]:
+        raise RefusedTasksError(problems)
+    return SourceReading(
+        tasks=tuple(task for file in files for task, _ in file.tasks),
+        problems=tuple(told for file in files for told in file.told),
+        folders=tuple(file.shown for file in files),
+    )
+
+
+def _read_file(path: Path, root: Path) -> _File:
+    whole = path.resolve()
+    file = _File(whole, shown_path(path, root))
+    try:
+        text = read_text(whole, within=whole.parent)
+        file.document = read_yaml(text, longest=LONGEST_TEXT, most_values=MOST_VALUES)
+    except UnreadableError as error:
+        file.problems.append(Problem(file.shown, error.problem.line, "", error.problem.message))
+    except NotReadableError as error:
+        where = file.shown if error.column is None else f"{file.shown}:{error.line}:{error.column}"
+        inside = json_path(error.fault.path) if error.fault.path else ""
+        file.problems.append(Problem(where, None, inside, error.fault.message))
+    else:
+        for place, value in _task_values(file):
+            _read_task(value, place, file)
+    return file
+
+
+def _task_values(file: _File) -> Iterator[tuple[JsonPath, Any]]:
+    """Where the tasks of a document stand, and their values. An item of a list may be `task:` with all under it."""
+    value = file.document.value
+    listed: list[tuple[JsonPath, Any]] = []
+    if isinstance(value, list):
+        listed = [((index,), item) for index, item in enumerate(value)]
+    elif isinstance(value, dict) and "id" in value:
+        listed = [((), value)]
+    elif isinstance(value, dict):
+        if "task" in value:
+            listed.append((("task",), value["task"]))
+        if not isinstance(tasks := value.get("tasks", []), list):
+            file.refuse(("tasks",), "expected a list of tasks")
+            return
+        listed += [(("tasks", index), item) for index, item in enumerate(tasks)]
+        if listed and (others := [key for key in value if key not in ("task", "tasks")]):
+            file.tell((others[0],), f"not about a task, left out: {some(others)}")
+    if not listed:
+        file.refuse((), "has no task: expected `task:`, `tasks:` or a list of tasks")
+    for path, item in listed:
+        wrapped = isinstance(item, dict) and item.keys() == {"task"}
+        yield ((*path, "task"), item["task"]) if wrapped else (path, item)
+
+
+def _read_task(value: Any, path: JsonPath, file: _File) -> None:
+    if not isinstance(value, dict):
+        file.refuse(path, "expected a task: keys and values")
+        return
+    before = len(file.problems)
+    values: Json = {}
+    places: dict[str, JsonPath] = {}
+    kept: Json = {}
+    block = _sorted_out(value, path, file, values=values, places=places, kept=kept)
+    if isinstance(block, dict):
+        _sorted_out(block, (*path, "completion"), file, values=values, places=places, kept=None)
+    elif block is not None:
+        file.refuse((*path, "completion"), "expected keys and values, such as `coder:`")
+    faults: list[Fault] = []
+    tree = read_struct(values, _Form, (), faults)
+    faults += [Fault((name,), "must not be empty") for name in ("id", "title") if not str(tree.get(name, "x")).strip()]
+    completion: dict[str, Any] = {stage: tree.pop(stage) for stage in STAGES if tree.get(stage)}
+    for stage in STAGES:
+        if isinstance(written := completion.get(stage), dict):
+            completion[stage] = {key: item for key, item in written.items() if item is not None}
+            read_criteria(completion[stage], stage, (stage,), faults)
+    if isinstance(overrides := tree.get("overrides", {}), dict):
+        faults += override_faults(overrides, ("overrides",))
+    for place, message in faults:
+        hint = "; a text with a colon needs quotes" if message == "expected a string, got an object" else ""
+        file.refuse(_as_written(place, places, path), message + hint)
+    if len(file.problems) == before:
+        file.tasks.append((_task(tree, completion, kept, file), places))
+        if kept:
+            message = f"{tree['id']}: kept in metadata, Ralph has no such keys: {some(kept)}"
+            file.tell((*path, next(iter(kept))), message)
+
+
+def _sorted_out(
+    written: Json, path: JsonPath, file: _File, *, values: Json, places: dict[str, JsonPath], kept: Json | None
+) -> Any:
+    """Known keys and where they stand go into `values` and `places`, others into `kept`. Returns `completion`."""
+    block = None
+    for key, item in written.items():
+        name = _ALIASES.get(camel(key), camel(key))
+        if name not in _KEYS:
+            near = get_close_matches(name[:60], _KEYS, n=1, cutoff=_NEAR)
+            if near or kept is None:
+                hint = f"did you mean `{snake(near[0])}`?" if near else f"known: {', '.join(STAGES)}"
+                file.refuse((*path, key), f"unknown key; {hint}")
+            else:
+                kept[key] = item
+        elif name in places:
+            file.refuse((*path, key), f"is the same key as `{places[name][-1]}`, which is there already")
+        elif item is not None:
+            places[name] = (*path, key)
+            if name == "completion":
+                block = item
+            else:
+                values[name] = [item] if _KEYS[name] and isinstance(item, str) else item
+    return block
+
+
+def _as_written(place: JsonPath, places: Mapping[str, JsonPath], path: JsonPath) -> JsonPath:
+    """Where a value of the form stands in the file."""
+    return (*places.get(str(place[0]), (*path, place[0])), *place[1:]) if place else path
+
+
+def _task(tree: Json, completion: dict[str, Json], kept: Json, file: _File) -> Task:
+    metadata = {**kept, **tree.pop("metadata", {})}
+    if spec_id := tree.pop(SPEC_ID, ""):
+        metadata[SPEC_ID] = spec_id
+    if tree.get("status") == "completed":
+        metadata |= DONE_BEFORE
+    tree["title"] = " ".join(tree["title"].split())
+    tree["dependencies"] = list(dict.fromkeys(tree.get("dependencies", ())))
+    tree |= {name: tree[name].strip() for name in ("description", "outcome", "notes") if name in tree}
+    plain = msgspec.to_builtins({**tree, "completion": completion, "metadata": metadata, "source": file.shown})
+    return task_in_one_form(msgspec.convert(plain, Task))
+
+
+def _check_together(files: Sequence[_File], known_ids: Collection[str]) -> None:
+    """What only all tasks together can tell: ids, dependencies, cycles."""
+    read = [(file, task, places) for file in files for task, places in file.tasks]
+    elsewhere = sorted({*known_ids} - {task.id for _, task, _ in read})
+    tasks = (*(task for _, task, _ in read), *(Task(id=task_id, title="") for task_id in elsewhere))
+    for path, message in problems_of(Prd(version=PRD_VERSION, project="tasks", tasks=tasks)):
+        match path:
+            case ("tasks", int(index), *inside) if index < len(read):
+                file, _, places = read[index]
+                file.refuse(_as_written(tuple(inside), places, ()), message)
+            case _:
+                pass
+
+
+def snake(name: str) -> str:
+    """`maxIterations` as the specification writes it, `max_iterations`."""
+    return re.sub("[A-Z]", lambda upper: f"_{upper[0].lower()}", name)

@@ -1,0 +1,216 @@
+"""A second import into a PRD that already lives. Pure: what a run or a person has set stays as it is."""
+
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from itertools import groupby
+from pathlib import PurePosixPath
+
+from msgspec.structs import replace
+
+from rulebook_ralph.tasks.importers.source import SUFFIXES
+from rulebook_ralph.tasks.model import Prd, Task, problem_with_id
+
+ID_IN_SOURCE = "idInSource"
+"""Where the id that a task has in its own file stands in its metadata, when it is called otherwise in the PRD."""
+_LONGEST_PREFIX = 40
+_SAYS_NOTHING = frozenset(("tasks", "task", "todo", "plan", "prd", "readme", "checklist", "index"))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDifference:
+    """A pending task whose source now says more than the PRD. `missing` are the acceptance criteria that the PRD does
+    not have, `stages` those for which the source has criteria that differ.
+    """
+
+    task_id: str
+    missing: tuple[str, ...] = ()
+    stages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """`prd` is the very one given if nothing was added. `problems` are lines about tasks not taken over, `ticked` the
+    tasks still to be completed whose source says that they are done.
+    """
+
+    prd: Prd
+    added: tuple[str, ...] = ()
+    vanished: tuple[str, ...] = ()
+    differs: tuple[SourceDifference, ...] = ()
+    problems: tuple[str, ...] = ()
+    ticked: tuple[str, ...] = ()
+
+
+def merge(prd: Prd, imported: Sequence[Task], *, folders: Collection[str] = (), refused: Collection[str] = ()) -> Merge:
+    """Add the tasks the PRD does not have yet where their source has them; change nothing else.
+
+    `folders` are the folders and files that were read whole, as in `SourceReading.folders`: a task of the PRD from one
+    of them that was not imported has vanished. It is kept and listed. `refused` are ids that are still there but could
+    not be read.
+    """
+    known = {task.id.casefold(): task for task in prd.tasks}
+    added: list[Task] = []
+    differs: list[SourceDifference] = []
+    problems: list[str] = []
+    ticked: list[str] = []
+    for task in imported:
+        existing = known.get(task.id.casefold())
+        if existing is None:
+            known[task.id.casefold()] = task
+            added.append(task)
+        elif existing.id != task.id:
+            problems.append(
+                f"{task.source or task.id}: its id equals that of the task {existing.id} but for upper and lower case:"
+                " rename one of them"
+            )
+        else:
+            if task.status == "completed" != existing.status:
+                ticked.append(task.id)
+            if difference := _difference(existing, task):
+                differs.append(difference)
+    ids = {task.id for task in known.values()}
+    added = [_with_known_dependencies(task, ids, problems) for task in added]
+    return Merge(
+        prd=replace(prd, tasks=_with_inserted(prd.tasks, added, imported)) if added else prd,
+        added=tuple(task.id for task in added),
+        vanished=_vanished(prd, imported, folders, refused),
+        differs=tuple(differs),
+        problems=tuple(problems),
+        ticked=tuple(dict.fromkeys(ticked)),
+    )
+
+
+def _difference(existing: Task, imported: Task) -> SourceDifference | None:
+    had = set(existing.acceptance_criteria)
+    missing = tuple(criterion for criterion in imported.acceptance_criteria if criterion not in had)
+    more = len(imported.acceptance_criteria) > len(existing.acceptance_criteria)
+    other = [stage for stage, criteria in imported.completion.items() if existing.completion.get(stage) != criteria]
+    if existing.status != "pending" or not ((more and missing) or other):
+        return None
+    return SourceDifference(existing.id, missing if more else (), tuple(other))
+
+
+def _with_known_dependencies(task: Task, ids: Collection[str], problems: list[str]) -> Task:
+    known = tuple(needed for needed in task.dependencies if needed in ids)
+    if known == task.dependencies:
+        return task
+    unknown = ", ".join(needed for needed in task.dependencies if needed not in ids)
+    problems.append(f"{task.source or task.id}: depends on what is not in the PRD ({unknown}): left out")
+    return replace(task, dependencies=known)
+
+
+def _vanished(
+    prd: Prd, imported: Sequence[Task], folders: Collection[str], refused: Collection[str]
+) -> tuple[str, ...]:
+    there = {task.id.casefold() for task in imported} | {one.casefold() for one in refused}
+    read = (task for task in prd.tasks if task.source and _origin(task) in folders)
+    return tuple(task.id for task in read if task.id.casefold() not in there)
+
+
+def _origin(task: Task) -> str:
+    """The folder that a task's own folder lies in, or the file that the task stands in."""
+    if task.source.endswith(SUFFIXES):
+        return task.source
+    return task.source.rpartition("/")[0] or "."
+
+
+# Places of new tasks
+
+
+def _with_inserted(known: Sequence[Task], added: Sequence[Task], imported: Sequence[Task]) -> tuple[Task, ...]:
+    """The known tasks in their order, with the added ones where their source (`imported`) has them, else at the end.
+
+    Open tasks that nobody began wait for those added ones that they would wait for after a first import; what comes
+    after a task that was begun waits in its stead. Nothing waits where that closes a cycle with what a person set.
+    """
+    tasks = {task.id: task for task in (*known, *added)}
+    new = {task.id for task in added}
+    waiting = dict(tasks)
+    in_stead: dict[str, tuple[str, ...]] = {}
+    for task in imported:
+        further = [one for each in task.dependencies for one in ((each,) if each in new else in_stead.get(each, ()))]
+        if (mine := tasks.get(task.id)) is None:
+            continue
+        if mine.status == "pending" and not any(mine.attempts.values()):
+            waiting[task.id] = replace(mine, dependencies=tuple(dict.fromkeys((*mine.dependencies, *further))))
+        else:
+            in_stead[task.id] = tuple(further)
+    try:
+        TopologicalSorter({task.id: task.dependencies for task in waiting.values()}).prepare()
+    except CycleError:
+        waiting = tasks
+    return tuple(waiting[task_id] for task_id in _order(known, added, imported))
+
+
+def _order(known: Iterable[Task], added: Iterable[Task], imported: Iterable[Task]) -> list[str]:
+    """The ids. An added task stands behind the one before it in its source, or before the first known one of that."""
+    known_ids, new = {task.id for task in known}, {task.id for task in added}
+    first: dict[str, list[str]] = defaultdict(list)
+    last: dict[str, str] = {}
+    before: dict[str, list[str]] = {}
+    behind: dict[str, list[str]] = defaultdict(list)
+    for task in imported:
+        if task.id in known_ids:
+            if task.source not in last:
+                before[task.id] = first.pop(task.source, [])
+            last[task.source] = task.id
+        elif task.id in new:
+            (behind[last[task.source]] if task.source in last else first[task.source]).append(task.id)
+    order = [each for task in known for each in (*before.get(task.id, ()), task.id, *behind.get(task.id, ()))]
+    return [*order, *(task_id for several in first.values() for task_id in several)]
+
+
+# Tasks of several plans in one list: every plan may begin with 1.1
+
+
+def id_in_source(task: Task) -> str:
+    """What a task is called in its own file."""
+    own = task.metadata.get(ID_IN_SOURCE)
+    return own if isinstance(own, str) else task.id
+
+
+def told_apart(tasks: Sequence[Task], known: Sequence[Task], taken: Collection[str]) -> tuple[Task, ...]:
+    """The tasks with ids that no other task has. `known` are those of the PRD, `taken` further ids in use.
+
+    A task that was imported from its file before keeps the id it got then. Where new tasks of a file have ids in use,
+    all of the file's new ones get its name before theirs.
+    """
+    used = {task_id.casefold() for task_id in (*taken, *(task.id for task in known))}
+    before = {(task.source, id_in_source(task)): task.id for task in known}
+    found: list[Task] = []
+    for source, group in groupby(tasks, key=lambda task: task.source):
+        own = list(group)
+        new = [task.id for task in own if (source, task.id) not in before]
+        prefix = next(each for each in _prefixes(source) if _are_free(each, new, used))
+        names = {task.id: before.get((source, task.id)) or f"{prefix}{task.id}" for task in own}
+        used |= {name.casefold() for name in names.values()}
+        found += (_named(task, names) for task in own)
+    return tuple(found)
+
+
+def _named(task: Task, names: Mapping[str, str]) -> Task:
+    name = names[task.id]
+    if name != task.id:
+        task = replace(task, id=name, metadata={**task.metadata, ID_IN_SOURCE: task.id})
+    return replace(task, dependencies=tuple(names.get(needed, needed) for needed in task.dependencies))
+
+
+def _are_free(prefix: str, ids: Sequence[str], used: Collection[str]) -> bool:
+    names = (f"{prefix}{task_id}" for task_id in ids)
+    return all(name.casefold() not in used and problem_with_id(name) is None for name in names)
+
+
+def _prefixes(source: str) -> Iterator[str]:
+    """None; the name of the file, or of its folder where the file's says nothing; the same with a number from it."""
+    path = PurePosixPath(source)
+    named = path.parent.name if path.stem.casefold() in _SAYS_NOTHING and path.parent.name else path.stem
+    name = re.sub(r"[^A-Za-z0-9]+", "-", named)[:_LONGEST_PREFIX].strip("-") or "plan"
+    yield ""
+    yield f"{name}-"
+    digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
+    for length in range(4, len(digest)):
+        yield f"{name}-{digest[:length]}-"

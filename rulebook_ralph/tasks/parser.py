@@ -1,0 +1,187 @@
+"""What an agent claims, read from its result. Claims never complete anything; they are shown, stored and contradicted.
+
+The prompt asks for a fenced `ralph-report` block (schemas/report.schema.json); without one, prose is read as well as it
+can be. Nothing here raises, whatever the text.
+"""
+
+import itertools
+import re
+import shlex
+from typing import Any, Literal
+
+import msgspec
+
+from rulebook_ralph.tasks.results import AgentResult, ParsedIteration, ToolResult
+from rulebook_ralph.tasks.text import clipped, printable
+
+MAX_ITEMS = 50
+MAX_ITEM_CHARS = 2000
+
+_FENCE = re.compile(r"[ \t]*```+[ \t]*(ralph-report)?\s*")
+_PROMISE = re.compile(r"<promise>([^<>]{1,200})</promise>", re.IGNORECASE)
+_MARKDOWN = " \t*_`>\"'"
+"""What may stand around a promise that is the last line: bold, code, a quotation."""
+_BLOCKED_LINE = re.compile(r"^[ \t]*<ralph>\s*BLOCKED:([^<]{0,2000})</ralph>[ \t]*$", re.IGNORECASE | re.MULTILINE)
+_HEADING = re.compile(
+    r"^\s*(?:#{1,6}\s+|\*\*)?(learnings?|lessons learned|patterns discovered|errors?)\b[^\n]{0,40}$", re.IGNORECASE
+)
+_BULLET = re.compile(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+(.+)$")
+
+_KINDS = {"tests": "tests?", "lint": "lint(?:er|ing)?", "typecheck": "type(?:.?check(?:s|ing)?)?"}
+_PASSED = r"\b{} (?:now |all |is |are )*(?:pass(?:es|ed|ing)?|green|clean)\b|\bno {} errors\b"
+_FAILED = r"\b{} (?:still )?fail(?:s|ed|ing)?\b"
+_SOME_FAILED = re.compile(r"\b[1-9]\d* failed\b", re.IGNORECASE)
+
+
+def parse(result: AgentResult) -> ParsedIteration:
+    """Everything the agent says about its work, from its final message and its tool results."""
+    text = result.final_text
+    blocks, prose = _split(text)
+    report = _report(blocks[-1]) if blocks else {}
+    promises, astray = _promises(prose)
+    blocked = _text(report.get("blocked")) or _blocked(prose)
+    return ParsedIteration(
+        status=_status(report, promises=promises, blocked=bool(blocked)),
+        promises=promises,
+        stray_promise=astray,
+        blocked_reason=blocked or None,
+        summary=_text(report.get("summary")) or _first_paragraph(prose),
+        learnings=_texts(report.get("learnings")) or _listed(prose, ("learn", "lesson", "pattern")),
+        errors=_texts(report.get("errors")) or _listed(prose, ("error",)),
+        quality_claims=_quality(report.get("quality"), prose),
+        commit_messages=_commit_messages(report, result.tool_results),
+        verification_steps=_texts(report.get("verificationSteps")),
+        changed_checks=_reasons(report.get("changedChecks")),
+        context_loss=result.status in ("truncated", "killed") or not text.strip(),
+    )
+
+
+def _split(text: str) -> tuple[list[str], str]:
+    """The contents of the closed report blocks, and the text without them. Line by line: no text makes it slow."""
+    blocks: list[str] = []
+    prose: list[str] = []
+    opened: int | None = None
+    for line in text.split("\n"):
+        fence = _FENCE.fullmatch(line) if "```" in line else None
+        if fence and fence.group(1):
+            opened = len(prose)
+        elif fence and opened is not None:
+            blocks.append("\n".join(prose[opened + 1 :]))
+            del prose[opened:]
+            opened = None
+            continue
+        prose.append(line)
+    return blocks, "\n".join(prose)
+
+
+def _report(block: str) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(block.encode("utf-8", "replace"))
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _promises(prose: str) -> tuple[tuple[str, ...], str]:
+    """The promises that stand alone on a line, or on the last line within Markdown; and the last line that has one in
+    another way, which does not count.
+    """
+    made: list[str] = []
+    astray = ""
+    lines = prose.rstrip().splitlines()
+    for number, line in enumerate(lines, start=1):
+        if (found := _PROMISE.search(line)) is None:
+            continue
+        around = line[: found.start()], line[found.end() :]
+        if not any(text.strip(_MARKDOWN if number == len(lines) else None) for text in around):
+            made.append(" ".join(found[1].split()))
+        else:
+            astray = line
+    return tuple(made[:MAX_ITEMS]), "" if made else clipped(astray)
+
+
+def _blocked(prose: str) -> str:
+    found = _BLOCKED_LINE.findall(prose)
+    return (" ".join(printable(found[-1]).split()) or "no reason given") if found else ""
+
+
+def _status(
+    report: dict[str, Any], *, promises: tuple[str, ...], blocked: bool
+) -> Literal["completed", "failed", "partial"]:
+    match "failed" if blocked else report.get("status"):
+        case ("completed" | "failed" | "partial") as status:
+            return status
+        case _:
+            return "completed" if promises else "partial"
+
+
+def _quality(claimed: object, prose: str) -> dict[str, bool]:
+    if isinstance(claimed, dict):
+        return {name: value for name in _KINDS if isinstance(value := claimed.get(name), bool)}
+    claims = {}
+    for name, word in _KINDS.items():
+        if re.search(_FAILED.format(word), prose, re.IGNORECASE) or (name == "tests" and _SOME_FAILED.search(prose)):
+            claims[name] = False
+        elif re.search(_PASSED.format(word, word), prose, re.IGNORECASE):
+            claims[name] = True
+    return claims
+
+
+def _commit_messages(report: dict[str, Any], tools: tuple[ToolResult, ...]) -> tuple[str, ...]:
+    commands = (tool.command for tool in tools if "git" in tool.command and "commit" in tool.command)
+    messages = itertools.chain([_text(report.get("commitMessage"))], map(_message_argument, commands))
+    return tuple(itertools.islice(filter(None, messages), MAX_ITEMS))
+
+
+def _message_argument(command: str) -> str:
+    try:
+        words = shlex.split(command[:MAX_ITEM_CHARS])
+    except ValueError:
+        return ""
+    for word, following in itertools.pairwise(words):
+        if word in ("-m", "--message", "-am"):
+            return _text(following)
+    return ""
+
+
+def _listed(prose: str, titles: tuple[str, ...]) -> tuple[str, ...]:
+    """Bullets under a heading of one of those titles."""
+    items: list[str] = []
+    inside = False
+    for line in prose.splitlines():
+        if heading := _HEADING.match(line):
+            inside = heading[1].lower().startswith(titles)
+        elif inside and (bullet := _BULLET.match(line)):
+            items.append(_text(bullet[1]))
+        elif line and not line.isspace():
+            inside = inside and line.startswith((" ", "\t"))
+    return tuple(item for item in items if item)[:MAX_ITEMS]
+
+
+def _first_paragraph(prose: str) -> str:
+    for paragraph in re.split(r"\n\s*\n", prose.strip()[: 4 * MAX_ITEM_CHARS]):
+        text = " ".join(line.strip() for line in paragraph.splitlines() if not _PROMISE.search(line))
+        if text := printable(text).strip():
+            return text[:500]
+    return ""
+
+
+def _text(value: object) -> str:
+    return " ".join(printable(value).split())[:MAX_ITEM_CHARS] if isinstance(value, str) else ""
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, list):
+        return ()
+    return tuple(text for text in map(_text, value[:MAX_ITEMS]) if text)
+
+
+def _reasons(value: object) -> dict[str, str]:
+    """Path -> reason, from an object or from a list of objects with `path` and `reason`."""
+    if isinstance(value, list):
+        pairs = [(each.get("path"), each.get("reason")) for each in value if isinstance(each, dict)]
+    else:
+        pairs = list(value.items()) if isinstance(value, dict) else []
+    return {path: _text(reason) for path, reason in pairs[:MAX_ITEMS] if isinstance(path, str) and path}

@@ -1,0 +1,163 @@
+"""`progress.txt`: the append-only log for people and agents.
+
+A header, then one entry for each settled iteration. What stands at the beginning of a line is Ralph's; text from agents
+is indented. An entry ends with its own end line, so that a torn or forged one is recognised; a torn tail is closed,
+never rewritten.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from rulebook_ralph.tasks import disk
+from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.text import Problem, one_line
+
+PROGRESS_NAME = ".rulebook-ralph/progress.txt"
+LARGEST = 64 * 1024 * 1024
+"""Bytes of a progress.txt that are looked through, from its end."""
+LONGEST_TEXT = 4000
+
+_START_WORDS = "## Iteration "
+_START = re.compile(rf"^{_START_WORDS}([0-9]{{1,12}}) · ", re.MULTILINE)
+_TORN_END = "## End of a torn entry\n"
+_INDENT = "    "
+_LEARNING = f"{_INDENT}learned: "
+_LEARNED = re.compile(rf"^{_LEARNING}(.*)$", re.MULTILINE)
+
+
+class ProgressEntry(msgspec.Struct, frozen=True, gc=False):
+    """One whole entry: its number and its text with the end line."""
+
+    number: int
+    text: str
+
+    @property
+    def learnings(self) -> tuple[str, ...]:
+        return tuple(_LEARNED.findall(self.text))
+
+
+def read(path: Path) -> str:
+    """The end of the file, at most `LARGEST` bytes; empty where there is none. Raises OSError."""
+    try:
+        return disk.read_file(path, largest=LARGEST, only_end=True).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
+
+
+def append(path: Path, text: str, entry: str) -> None:
+    """Append an entry to the file that has `text`, closing a torn tail first. Raises RalphError."""
+    disk.append_file(path, (closing(text) + entry).encode("utf-8", "replace"))
+
+
+def header(project: str, *, created_at: str, task_count: int) -> str:
+    """The beginning of a new progress.txt: what it is, and the first iteration marker."""
+    return (
+        f"# Progress of {one_line(project, LONGEST_TEXT)}\n"
+        "# Append-only: one entry for each settled iteration. Ralph writes it, people and agents read it.\n"
+        "\n"
+        f"## Iteration 0 · initialised · {created_at}\n"
+        f"{_INDENT}tasks: {task_count}\n"
+        f"{_end(0)}"
+    )
+
+
+def entry(iteration: Iteration, *, gates: Sequence[str], reason: str, learnings: Sequence[str], summary: str) -> str:
+    """The entry of a settled iteration. `gates` are ready-made phrases such as `tests passed`."""
+    status = iteration.completion_status or "failed"
+    which = f"{iteration.stage} · attempt {iteration.attempt}"
+    told = [
+        ("at", iteration.ended_at or iteration.started_at),
+        ("gates", ", ".join(gates)),
+        ("review", str(iteration.review or "")),
+        ("commit", (iteration.commit or "")[:12]),
+        ("summary", summary),
+        ("reason", reason),
+        *(("learned", learning) for learning in learnings),
+    ]
+    lines = [f"## Iteration {iteration.iteration_number} · {iteration.names} · {which} · {status}"]
+    lines += [f"{_INDENT}{name}: {one_line(text, LONGEST_TEXT)}" for name, text in told if text]
+    return "\n".join(lines) + "\n" + _end(iteration.iteration_number)
+
+
+def unheard(text: str, learnings: Sequence[str]) -> list[str]:
+    """The learnings that no entry of the text tells yet, each once."""
+    known = {_folded(found[1]) for found in _LEARNED.finditer(text)} if learnings else set()
+    fresh: dict[str, str] = {}
+    for learning in learnings:
+        if (key := _folded(learning)) and key not in known:
+            fresh.setdefault(key, learning)
+    return list(fresh.values())
+
+
+def closing(text: str) -> str:
+    """What must be appended before a new entry so that a torn tail is closed; empty for a whole file."""
+    line_end = "" if not text or text.endswith("\n") else "\n"
+    start = len(text)
+    while (start := text.rfind(_START_WORDS, 0, start)) >= 0:
+        if match := _START.match(text, start):
+            return line_end + ("" if _is_closed(text[start:], int(match[1])) else _TORN_END)
+    return line_end
+
+
+def entries(text: str) -> list[ProgressEntry]:
+    """All whole entries, in order, without the initial marker."""
+    found: list[ProgressEntry] = []
+    for start, following, number in _blocks(text):
+        end = f"\n{_end(number)}"
+        if number and (at := text.find(end, start, following)) >= 0:
+            found.append(ProgressEntry(number, text[start : at + len(end)]))
+    return found
+
+
+def has_entry(text: str, number: int) -> bool:
+    """Whether the whole entry of that iteration stands in the text; it may lack the last line feed."""
+    end = f"\n{_end(number)}"
+    return end in text or text.endswith(end[:-1])
+
+
+def problems(root: Path) -> list[Problem]:
+    """What is wrong with a project's progress.txt: a torn entry that is not closed, an entry that stands twice."""
+    try:
+        data = disk.read_file(root / PROGRESS_NAME, largest=LARGEST, only_end=True)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        return [Problem(PROGRESS_NAME, None, "", f"cannot be read: {error.strerror}")]
+    text, found = data.decode("utf-8", "replace"), []
+    seen: set[int] = set()
+    line, counted = 1, 0
+    for start, following, number in _blocks(text):
+        line, counted = line + text.count("\n", counted, start), start
+        block = text[start:following]
+        if not _is_closed(block, number):
+            message = f"the entry of iteration {number} has no end line: it is torn"
+            found.append(Problem(PROGRESS_NAME, line, "", message))
+        elif has_entry(block, number):
+            if number in seen:
+                found.append(Problem(PROGRESS_NAME, line, "", f"iteration {number} has a second entry"))
+            seen.add(number)
+    return found
+
+
+def _blocks(text: str) -> list[tuple[int, int, int]]:
+    """Where each entry begins, where the next one does, and its number."""
+    starts = [(match.start(), int(match[1])) for match in _START.finditer(text)]
+    ends = [*(start for start, _ in starts[1:]), len(text)]
+    return [(start, end, number) for (start, number), end in zip(starts, ends, strict=False)]
+
+
+def _folded(learning: str) -> str:
+    """By which a learning is recognised: without case, spaces and what stands at its end."""
+    return one_line(learning, LONGEST_TEXT).casefold().rstrip(".!; ")
+
+
+def _is_closed(block: str, number: int) -> bool:
+    """Whether an entry's end line stands in the block that begins with it, at the beginning of a line."""
+    return has_entry(block, number) or f"\n{_TORN_END}" in block
+
+
+def _end(number: int) -> str:
+    return f"## End of iteration {number}\n"

@@ -1,0 +1,226 @@
+"""Untrusted plain values read as a struct: all faults at once, keys in one form (camelCase), durations as seconds.
+
+Driven by the types of the struct. Keys may stand in snake_case or camelCase; `+key` of a list is kept as it stands.
+"""
+
+import re
+import types
+from functools import cache
+from math import isfinite
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import msgspec
+
+from rulebook_ralph.tasks.text import LONGEST_MESSAGE, Fault, JsonPath, escaped, nearest
+
+PositiveInt = Annotated[int, msgspec.Meta(ge=1)]
+PositiveSeconds = Annotated[float, msgspec.Meta(gt=0, le=100_000_000, description="seconds")]
+"""At most three years: beyond, clocks and timers of the system give up. Files may write `90s`, `15m`, `1h30m`."""
+Dollars = Annotated[float, msgspec.Meta(gt=0)]
+Rate = Annotated[float, msgspec.Meta(ge=0)]
+
+Tree = dict[str, Any]
+
+_DURATION = re.compile(
+    r"(?=.)(?:(?P<d>\d+(?:\.\d+)?)d)?(?:(?P<h>\d+(?:\.\d+)?)h)?(?:(?P<m>\d+(?:\.\d+)?)m)?(?:(?P<s>\d+(?:\.\d+)?)s)?",
+    re.ASCII,
+)
+_UNIT = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_UPPER = re.compile(r"_([a-z0-9])")
+
+_PLACE = re.compile(r" - at `(?:key in )?\$?(?P<path>.*)`$", re.DOTALL)
+_STEP = re.compile(r"\[(?P<index>\d+)\]|\.(?P<key>[^.\[\]]+)|\[\.\.\.\]")
+_EXPECTED = re.compile(r"Expected `(?P<expected>[^`]*)`(?P<bound> [^`]*?)?(?:, got `(?P<got>[^`]*)`)?$")
+_MISSING = re.compile(r"Object missing required field (`[^`]*`)")
+_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a string",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "date": "a date (a string needs quotes)",
+    "datetime": "a date (a string needs quotes)",
+}
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """Base of everything a person writes in YAML or JSON: unknown keys are refused."""
+
+
+def seconds(text: str) -> float | None:
+    """The seconds in `90s`, `15m`, `1h30m` or `2d`; None for anything else."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        return None
+    return sum(float(amount) * _UNIT[unit] for unit, amount in match.groupdict().items() if amount)
+
+
+def camel(name: str) -> str:
+    """`max_cost_usd` as the files write it, `maxCostUsd`."""
+    return _UPPER.sub(lambda match: match[1].upper(), name)
+
+
+# Types
+
+
+@cache
+def fields_of(struct: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """The fields of a struct, their types resolved."""
+    return msgspec.structs.fields(struct)
+
+
+def struct_in(annotation: Any) -> type[msgspec.Struct] | None:
+    """The struct that an annotation (plain, optional or annotated) stands for, if it is one."""
+    parts = _alternatives(annotation)
+    return next((part for part in parts if isinstance(part, type) and issubclass(part, msgspec.Struct)), None)
+
+
+def item_type(annotation: Any) -> Any:
+    """What a `tuple[X, ...]` or `list[X]` holds; None for anything else."""
+    return next((get_args(part)[0] for part in _alternatives(annotation) if get_origin(part) in (tuple, list)), None)
+
+
+def struct_by_name(annotation: Any) -> type[msgspec.Struct] | None:
+    """The struct that a `dict[str, X]` holds under each of its keys; None for anything else."""
+    found = (struct_in(get_args(part)[1]) for part in _alternatives(annotation) if get_origin(part) is dict)
+    return next(found, None)
+
+
+def choices(annotation: Any) -> tuple[str, ...]:
+    """The values of a Literal, empty for any other type."""
+    literals = (part for part in _alternatives(annotation) if get_origin(part) is Literal)
+    return tuple(str(value) for literal in literals for value in get_args(literal))
+
+
+def is_duration(annotation: Any) -> bool:
+    """Whether a type counts seconds."""
+    if get_origin(annotation) is Annotated:
+        return any(getattr(meta, "description", "") == "seconds" for meta in get_args(annotation)[1:])
+    return any(is_duration(part) for part in get_args(annotation) if get_origin(part) is Annotated)
+
+
+def _alternatives(annotation: Any) -> tuple[Any, ...]:
+    if get_origin(annotation) is Annotated:
+        return _alternatives(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return tuple(part for each in get_args(annotation) for part in _alternatives(each))
+    return (annotation,)
+
+
+# Reading
+
+
+def read_struct(value: Any, struct: type[msgspec.Struct], path: JsonPath, faults: list[Fault]) -> Tree:
+    """The keys and values of one struct in the one form; what is wrong is added to `faults`."""
+    if value is None:  # a section with all its keys still commented out
+        value = {}
+    if not isinstance(value, dict):
+        faults.append(Fault(path, f"expected keys and values, got {_kind(value)}"))
+        return {}
+    known = {field.encode_name: field for field in fields_of(struct)}
+    tree: Tree = {}
+    for key, item in value.items():
+        plus, name = ("+", key[1:]) if key.startswith("+") else ("", key)
+        name = name if name in known else camel(name)
+        if name not in known:
+            near = nearest(name, known)
+            hint = f"did you mean `{near}`?" if near else f"known: {', '.join(known)}"
+            faults.append(Fault((*path, key), f"unknown key; {hint}"))
+        elif plus and item_type(known[name].type) is None:
+            faults.append(Fault((*path, key), f"`+` adds to a list, and `{name}` is none"))
+        elif plus + name in tree:
+            faults.append(Fault((*path, key), f"is the same key as `{plus}{name}`, which is there already"))
+        elif item is not None or not _is_container(known[name].type):
+            tree[plus + name] = _value(item, known[name].type, (*path, key), faults)
+    for name, info in known.items():
+        if info.required and name not in tree and not any(fault.path == (*path, name) for fault in faults):
+            faults.append(Fault(path, f"`{name}` is missing"))
+    return tree
+
+
+def _is_container(annotation: Any) -> bool:
+    return bool(struct_in(annotation) or item_type(annotation) or struct_by_name(annotation))
+
+
+def _value(value: Any, annotation: Any, path: JsonPath, faults: list[Fault]) -> Any:
+    if (nested := struct_in(annotation)) is not None:
+        return read_struct(value, nested, path, faults)
+    if (items := item_type(annotation)) is not None:
+        if not isinstance(value, (list, tuple)):
+            faults.append(Fault(path, f"expected a list, got {_kind(value)}"))
+            return []
+        return [_value(item, items, (*path, index), faults) for index, item in enumerate(value)]
+    if (named := struct_by_name(annotation)) is not None:
+        if not isinstance(value, dict):
+            faults.append(Fault(path, f"expected keys and values, got {_kind(value)}"))
+            return {}
+        return {key: read_struct(item, named, (*path, key), faults) for key, item in value.items()}
+    if isinstance(value, str) and is_duration(annotation):
+        if (found := seconds(value)) is None:
+            message = f"expected seconds, or a time such as 90s, 15m or 1h30m, got '{escaped(value)}'"
+            faults.append(Fault(path, message))
+        value = 1.0 if found is None else found
+    return _leaf(value, annotation, path, faults)
+
+
+def _leaf(value: Any, annotation: Any, path: JsonPath, faults: list[Fault]) -> Any:
+    if isinstance(value, float) and not isfinite(value):
+        faults.append(Fault(path, "expected a finite number"))
+        return value
+    try:
+        return msgspec.convert(value, annotation)
+    except msgspec.ValidationError as error:
+        fault = explained(error, annotation)
+        faults.append(Fault((*path, *fault.path), fault.message))
+        return value
+
+
+def _kind(value: Any) -> str:
+    kinds = {dict: "keys and values", list: "a list", str: "a string", bool: "true or false", int: "a number"}
+    return kinds.get(type(value), "nothing" if value is None else "a number" if isinstance(value, float) else "a date")
+
+
+# What msgspec says
+
+
+def explained(error: msgspec.ValidationError, expected: Any) -> Fault:
+    """Where and why msgspec refused a document of the type `expected`, so that a person knows what belongs there."""
+    text = str(error)
+    place = _PLACE.search(text)
+    path: list[str | int] = []
+    for step in _STEP.finditer(place["path"]) if place else ():
+        if not (step["index"] or step["key"]):
+            break
+        path.append(int(step["index"]) if step["index"] else step["key"])
+    reason = text[: place.start()] if place else text
+    return Fault(tuple(path), _sentence(reason, _type_at(expected, path))[:LONGEST_MESSAGE])
+
+
+def _type_at(annotation: Any, path: list[str | int]) -> Any:
+    for step in path:
+        struct = struct_in(annotation)
+        if isinstance(step, int):
+            annotation = item_type(annotation)
+        elif struct is not None:
+            annotation = next((field.type for field in fields_of(struct) if field.encode_name == step), None)
+        else:
+            return None
+    return annotation
+
+
+def _sentence(reason: str, annotation: Any) -> str:
+    allowed = choices(annotation)
+    if allowed and not reason.startswith("Object"):
+        given = reason.partition("Invalid enum value ")[2]
+        return f"expected one of {', '.join(allowed)}" + (f", got {escaped(given)}" if given else "")
+    if missing := _MISSING.match(reason):
+        return f"{missing[1]} is missing"
+    if expected := _EXPECTED.match(reason):
+        got = f", got {_words(expected['got'])}" if expected["got"] else ""
+        return f"expected {_words(expected['expected'])}{expected['bound'] or ''}{got}"
+    return escaped(reason[:1].lower() + reason[1:], LONGEST_MESSAGE)
+
+
+def _words(kinds: str) -> str:
+    return " or ".join(_WORDS.get(kind, kind) for kind in kinds.split(" | "))

@@ -1,0 +1,123 @@
+"""Whether a test gate would notice anything: it is run on the base with its product emptied, and must not pass there.
+
+And whether tests live in the source: it is run without its test files, and runs tests all the same.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from rulebook_ralph.config.settings import VerificationStep
+from rulebook_ralph.git import trees
+from rulebook_ralph.report.events import Notice
+from rulebook_ralph.tasks.disk import replace_file
+from rulebook_ralph.tasks.model import STATE_FOLDER
+from rulebook_ralph.tasks.patterns import Globs
+from rulebook_ralph.verify.check_files import CheckFiles
+from rulebook_ralph.verify.gates import GateRun
+from rulebook_ralph.verify.workspace import MANIFESTS
+
+if TYPE_CHECKING:
+    from rulebook_ralph.verify.case import Verifiers
+
+_FILE = "canaries.json"
+_KEPT = Globs(
+    [
+        *MANIFESTS,
+        *("requirements*.txt", "*.lock", ".*", "*.md", "*.rst", "LICENSE*", "Makefile", "*.cmake", "CMakeLists.txt"),
+        *("*.gradle*", "pom.xml", "*.csproj", "*.sln", "*.toml", "*.cfg", "*.ini", STATE_FOLDER),
+    ]
+)
+"""What builds and packages a project: without it everything fails, which tells nothing of tests."""
+_VARIABLES = ("PATH", "VIRTUAL_ENV", "PYTHONPATH", "NODE_PATH", "GOPATH")
+_MOST_KNOWN = 200
+_lock = Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """What was found out about a test gate. `hollow` says why it proves nothing and what to do, or is empty; it holds
+    for the tree `of` that it was found on: tests that prove something may come.
+    """
+
+    hollow: str = ""
+    of: str = ""
+    in_source: bool = False
+    """Tests live in the source."""
+
+
+def canaries(
+    verifiers: "Verifiers", base: str, steps: Iterable[VerificationStep], files: CheckFiles
+) -> Mapping[str, Canary]:
+    """What is known of each test gate, found out on the base where it is not known. Raises Cancelled, GitError."""
+    place, tree = verifiers.scratch / _FILE, verifiers.repository.tree_of(base)
+    with _lock:
+        known = _read(place)
+        found: dict[str, Canary] = {}
+        for step in steps:
+            if step.kind != "test":
+                continue
+            key = _key(verifiers, step)
+            before = known.get(key)
+            if before is None or (before.hollow and before.of != tree):
+                known[key] = replace(_find_out(verifiers, base, step, files), of=tree)
+                _write(place, known)
+                if known[key].hollow and (before is None or before.hollow != known[key].hollow):
+                    verifiers.report(Notice("warning", f"gate {step.name}: {known[key].hollow}"))
+            found[step.name] = known[key]
+    return found
+
+
+def _find_out(verifiers: "Verifiers", base: str, step: VerificationStep, files: CheckFiles) -> Canary:
+    repository, gates = verifiers.repository, verifiers.gates
+    (told,) = gates.run(base, [step], on_base=True)
+    empty = trees.emptied(repository, base, lambda path: not (files.is_check(path) or _KEPT.match(path)))
+    bare = trees.without(repository, base, files.is_test)
+    hollow = ""
+    if told.result.passed and told.tests.ran == 0:
+        hollow = "it passes and runs no tests, so it proves nothing; have its command find the tests"
+    elif empty != repository.tree_of(base):
+        (without_product,) = gates.run(empty, [step], commit=base, on_base=True, about="the base without its code")
+        if _notices_nothing(told, without_product):
+            hollow = (
+                "it passes as well where every source file is empty, so it proves nothing; see that it tests this "
+                "checkout (an editable install may lead to another folder: have workspace.setup install this one)"
+            )
+    (without_tests,) = gates.run(bare, [step], commit=base, on_base=True, about="the base without its tests")
+    return Canary(hollow=hollow, in_source=bool(without_tests.tests.passed) and not hollow)
+
+
+def _notices_nothing(told: GateRun, empty: GateRun) -> bool:
+    """Whether all that passes on the base passes with an empty product too."""
+    if told.tests.complete:
+        passing = told.tests.passing
+        return bool(passing) and passing <= empty.tests.passing
+    if not told.result.passed or empty.result.failed:
+        return False
+    before, now = told.tests.passed, empty.tests.passed
+    return before is None or (now is not None and now >= before)
+
+
+def _key(verifiers: "Verifiers", step: VerificationStep) -> str:
+    environment = verifiers.gates.environment
+    around = {name: environment.get(name, "") for name in _VARIABLES} | step.env
+    config = verifiers.config
+    told = (step.command, step.working_dir, sorted(around.items()), config.workspace, config.sandbox, config.checks)
+    return hashlib.sha256(f"{verifiers.repository.git_dir}{told!r}".encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def _read(place: Path) -> dict[str, Canary]:
+    with suppress(OSError, ValueError, TypeError):
+        return {key: Canary(**value) for key, value in json.loads(place.read_text("utf-8")).items()}
+    return {}
+
+
+def _write(place: Path, known: Mapping[str, Canary]) -> None:
+    kept = dict(list(known.items())[-_MOST_KNOWN:])
+    with suppress(OSError):  # it is found out again
+        replace_file(place, json.dumps({key: asdict(value) for key, value in kept.items()}, indent=1).encode())

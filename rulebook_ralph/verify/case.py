@@ -1,0 +1,103 @@
+"""One attempt before the judge, and what the judge verifies it with."""
+
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING
+
+from rulebook_ralph.config.settings import Config, Hook, StopCriteria
+from rulebook_ralph.git.repository import Repository
+from rulebook_ralph.report import events
+from rulebook_ralph.tasks.criteria import Criteria
+from rulebook_ralph.tasks.model import Stage, Task
+from rulebook_ralph.tasks.results import (
+    AgentResult,
+    AskedItem,
+    ChangedCheck,
+    CheckResult,
+    Evidence,
+    ParsedIteration,
+    Verdict,
+)
+from rulebook_ralph.tasks.review import Review
+
+if TYPE_CHECKING:
+    from rulebook_ralph.agents.question import Ask
+    from rulebook_ralph.verify.gates import GateRunner
+    from rulebook_ralph.verify.redaction import Redactor
+    from rulebook_ralph.verify.review import Reviewers
+
+
+@dataclass(frozen=True, slots=True)
+class NamedCriteria:
+    """Criteria that must hold: the stage's own, then those of earlier stages. `name` is that of their checks."""
+
+    name: str
+    task: Task
+    stage: Stage
+    criteria: Criteria
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One attempt, as values. Trees and commits are object ids.
+
+    `base` is the commit the task is measured against in every stage; `started_from` the tree this attempt found, which
+    holds what earlier attempts left. `checks_base` is the commit whose check files are "the base's checks": `base`,
+    or an older one while a change of them was not asked about. `tree` is what would land. `result` is None where no
+    agent worked (`ralph verify`); `pending_asked` marks `ralph approve`, where a person already said yes.
+    """
+
+    project: str
+    task: Task
+    stage: Stage
+    attempt: int
+    iteration: int
+    last_stage: bool
+    implements: bool
+    criteria: tuple[NamedCriteria, ...]
+    stop_criteria: StopCriteria
+    base: str
+    checks_base: str
+    started_from: str
+    tree: str
+    result: AgentResult | None
+    parsed: ParsedIteration
+    run_limited: bool = False
+    approved: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verifiers:
+    """What rules verify with, made once a run. `ask` is the judging model, None where there is none (`no_model` says
+    why). `scratch` is a folder in the cache. `commit_message` makes the message that commit hooks see. `answers` are
+    those that were given with yes, so that the same is not asked again of a merged tree.
+    """
+
+    repository: Repository
+    config: Config
+    gates: "GateRunner"
+    ask: "Ask | None"
+    no_model: str
+    reviewers: "Reviewers | None"
+    hooks: tuple[Hook, ...]
+    redactor: "Redactor"
+    scratch: Path
+    cancelled: Event
+    report: Callable[[events.Event], None]
+    commit_message: Callable[[Case], str] = lambda case: f"{case.task.title}\n\nRalph-Task: {case.task.id}\n"
+    answers: MutableMapping[tuple[int, str, str], AskedItem] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """The verdict and all that was seen on the way to it. `already_done`: nothing was changed and the criteria hold."""
+
+    verdict: Verdict
+    checks: tuple[CheckResult, ...] = ()
+    changed_checks: tuple[ChangedCheck, ...] = ()
+    evidence: Evidence | None = None
+    review: Review | None = None
+    log: tuple[str, ...] = ()
+    already_done: bool = False

@@ -1,0 +1,272 @@
+"""Check files: what gates judge the work by. Tests, their fixtures and configuration, and the scripts that gates run.
+
+Everything else is product. A file of configuration is a check file where a gate runs the tool that reads it.
+"""
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from rulebook_ralph.git.diff import Change, changes
+from rulebook_ralph.git.repository import Repository
+from rulebook_ralph.git.trees import Entry, with_entries
+from rulebook_ralph.tasks.patterns import Globs
+from rulebook_ralph.verify.check_tables import NpmScripts, Tables, tables_of
+
+TESTS = (
+    *("tests/", "test/", "testing/", "__tests__/", "spec/", "specs/", "e2e/", "cypress/", "testdata/", "__mocks__/"),
+    *("test_*.py", "*_test.py", "*_tests.py", "tests.py", "conftest.py", "*_test.go", "*_test.*", "*-test.*"),
+    *("*.test.*", "*.spec.*", "*_spec.*", "*Test.java", "*Tests.java", "*IT.java", "*Test.kt", "*Tests.cs"),
+    *("test.js", "test.mjs", "test.cjs", "test.ts", "tests.rs", "*.t", "*.bats", "*Test.php"),
+    *("__snapshots__/", "*.snap", "*.ambr", "golden/", "goldens/", "*.golden", "*.approved.*"),
+)
+"""Tests and their fixtures."""
+
+CONFIGURATION = (
+    *("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "sitecustomize.py", "usercustomize.py"),
+    *("*.pth", "*.egg-info/", "*.dist-info/", "node_modules/"),
+    *("jest.config.*", "jest.setup.*", "vitest.config.*", "vitest.workspace.*", ".mocharc*"),
+    *("karma.conf.*", "playwright.config.*", "cypress.config.*", "ava.config.*", ".taprc", ".rspec", "phpunit.xml*"),
+    *(".config/nextest.toml", ".cargo/config*", ".npmrc"),
+)
+"""What test runners read before the first test."""
+
+OF_TOOLS: dict[str, tuple[str, ...]] = {
+    "make": ("Makefile", "makefile", "GNUmakefile", "*.mk"),
+    "just": ("justfile", ".justfile", "*.just"),
+    "task": ("Taskfile.y*ml",),
+    "nox": ("noxfile.py",),
+    "pre-commit": (".pre-commit-config.yaml",),
+    "coverage": (".coveragerc",),
+    "--cov": (".coveragerc",),
+    "nyc": (".nycrc*",),
+    "c8": (".c8rc*",),
+    "ruff": ("ruff.toml", ".ruff.toml"),
+    "flake8": (".flake8",),
+    "pylint": (".pylintrc", "pylintrc"),
+    "mypy": ("mypy.ini", ".mypy.ini"),
+    "pyright": ("pyrightconfig.json",),
+    "eslint": (".eslintrc*", "eslint.config.*", ".eslintignore"),
+    "tsc": ("tsconfig*.json",),
+    "biome": ("biome.json*",),
+    "prettier": (".prettierrc*", "prettier.config.*", ".prettierignore"),
+    "golangci-lint": (".golangci.*",),
+    "clippy": ("clippy.toml", ".clippy.toml"),
+    "rubocop": (".rubocop*.yml",),
+    "rake": ("Rakefile",),
+    "gradle": (),
+}
+"""Configuration that is a check file where a gate runs the tool."""
+
+_SHELL = {"sh", "bash", "dash", "zsh", "ksh", "source", "."}
+_RUNNING = re.compile(r"(?:python|pypy|node|deno|bun|ruby|perl|php|tsx|ts-node)[\d.]*")
+_WRAPPERS = {"env", "time", "exec", "nice", "command", "npx", "uv", "poetry", "pdm", "hatch", "pipenv", "run", "if"}
+_WRAPPERS |= {"then", "do", "else", "while", "!", "xvfb-run", "stdbuf", "bundle", "@"}
+_ASSIGNED = re.compile(r"\w+=\S*")
+_BETWEEN = re.compile(r"&&|\|\||[;&|()\n`{}]|\$\(")
+_SCRIPT = re.compile(r".+/.+|.+\.(?:sh|bash|py|js|mjs|cjs|ts|rb|pl|php)")
+_NPM = re.compile(r"\b(?:npm|yarn|pnpm|bun)\s+(?:run(?:-script)?\s+)?([\w:.-]+)")
+_MOST_SCRIPTS = 50
+_MOST_READ = 200_000
+
+Read = Callable[[str], str | None]
+"""The text of a file of the base, None where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateText:
+    """A gate or a criterion's command, as far as it says what is read: the command, its folder and its variables."""
+
+    name: str
+    command: str
+    folder: str = "."
+    is_test: bool = True
+    variables: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFiles:
+    """Which files are check files for a set of gates. `scripts` maps each script to the gates that run it."""
+
+    tests: Globs
+    configuration: Globs
+    scripts: dict[str, tuple[str, ...]]
+    of_other_gates: dict[str, Globs]
+    tables: Tables = field(default_factory=Tables)
+
+    def is_check(self, path: str) -> bool:
+        """Whether the whole file is one; of manifests only some tables are."""
+        return (
+            path in self.scripts
+            or self.tests.match(path)
+            or self.configuration.match(path)
+            or any(globs.match(path) for globs in self.of_other_gates.values())
+        )
+
+    def is_test(self, path: str) -> bool:
+        """Whether it is a test or a fixture: neither configuration nor a script that a gate runs."""
+        return self.tests.match(path) and path not in self.scripts and not self.configuration.match(path)
+
+    def is_manifest(self, path: str) -> bool:
+        """Whether tables of it may be check files."""
+        return tables_of(path) is not None
+
+    def other_gates(self, path: str, others: Iterable[str]) -> tuple[str, ...]:
+        """Which of the `others`, gates that are no tests, read that file as their script or configuration."""
+        return tuple(
+            name
+            for name in others
+            if name in self.scripts.get(path, ())
+            or (name in self.of_other_gates and self.of_other_gates[name].match(path))
+        )
+
+
+def check_files(gates: Sequence[GateText], read: Read, *, more: Sequence[str] = ()) -> CheckFiles:
+    """The check files for those gates; `read` gives texts of the base, `more` are a project's own globs (`checks`)."""
+    scripts: dict[str, tuple[str, ...]] = {}
+    configuration = list(CONFIGURATION)
+    others: dict[str, Globs] = {}
+    npm, words = NpmScripts(), set[str]()
+    for gate in gates:
+        texts = _Texts(read, npm)
+        texts.follow(gate)
+        for script in texts.scripts:
+            scripts[script] = (*scripts.get(script, ()), gate.name)
+        words |= texts.words
+        globs = [glob for tool, several in OF_TOOLS.items() if tool in texts.words for glob in several]
+        if gate.is_test:
+            configuration += globs
+        elif globs:
+            others[gate.name] = Globs(globs)
+    return CheckFiles(
+        tests=Globs((*TESTS, *more)),
+        configuration=Globs(configuration),
+        scripts=scripts,
+        of_other_gates=others,
+        tables=Tables(frozenset(words), npm),
+    )
+
+
+class _Texts:
+    """The texts that a gate runs, one leading to the next: its command, scripts, recipes, scripts of package.json."""
+
+    def __init__(self, read: Read, npm: NpmScripts) -> None:
+        self._read = read
+        self._npm = npm
+        self.scripts: dict[str, None] = {}
+        self.words: set[str] = set()
+
+    def follow(self, gate: GateText) -> None:
+        waiting = [(gate.command, gate.folder), *((value, gate.folder) for value in gate.variables)]
+        seen: set[str] = set()
+        while waiting and len(seen) < _MOST_SCRIPTS:
+            text, folder = waiting.pop()
+            before = set(self.words)
+            self.words |= {posixpath.basename(word) for word in re.findall(r"[\w./:@+-]+", text)}
+            named = [*_scripts_in(text), *self._recipes(self.words - before)]
+            for path in (_inside(folder, name) for name in named):
+                if path is None or path in seen:
+                    continue
+                seen.add(path)
+                self.scripts[path] = None  # also one that is not there yet: the gate would run it
+                content = self._read(path)
+                if content is not None:
+                    waiting.append((content[:_MOST_READ], posixpath.dirname(path) if path.endswith(".mk") else folder))
+            waiting += [(command, folder) for command in self._npm.follow(_NPM.findall(text), folder, self._read)]
+
+    @staticmethod
+    def _recipes(words: set[str]) -> Iterator[str]:
+        if "make" in words:
+            yield from ("Makefile", "makefile", "GNUmakefile")
+        if "just" in words:
+            yield from ("justfile", "Justfile", ".justfile")
+
+
+def _scripts_in(text: str) -> Iterator[str]:
+    """The files that a shell text runs: named as a command, or first after an interpreter."""
+    for command in _BETWEEN.split(text):
+        words = [word.strip("'\"@") for word in command.split()]
+        while words and (words[0] in _WRAPPERS or _ASSIGNED.fullmatch(words[0])):
+            words.pop(0)
+        if not words:
+            continue
+        program, rest = posixpath.basename(words[0]), words[1:]
+        if program in _SHELL or _RUNNING.fullmatch(program):
+            yield from _first_script(rest)
+        elif _SCRIPT.fullmatch(words[0]):
+            yield words[0]
+
+
+def _first_script(words: Sequence[str]) -> Iterator[str]:
+    for index, word in enumerate(words):
+        if word == "-m" and index + 1 < len(words):
+            module = words[index + 1].replace(".", "/")
+            yield from (f"{module}.py", f"{module}/__main__.py")
+            return
+        if word in ("-c", "-e", "--eval", "--test"):
+            return
+        if not word.startswith("-"):
+            yield word
+            return
+
+
+def _inside(folder: str, name: str) -> str | None:
+    """The path in the repository of what a text names in that folder; None for what lies outside."""
+    if name.startswith(("/", "~", "$")):
+        return None
+    path = posixpath.normpath(posixpath.join(folder, name))
+    return None if path.startswith("..") else path
+
+
+# Trees
+
+Free = Callable[[str], bool]
+"""Whether a task may change a check file without being asked."""
+
+_REGULAR = "100"
+_LARGEST = 1024 * 1024
+
+
+def changed_checks(repository: Repository, old: str, new: str, files: CheckFiles) -> tuple[Change, ...]:
+    """The check files, and the manifests with check tables, that differ. Raises GitError."""
+    return tuple(change for change in changes(repository, old, new) if _concerns_checks(repository, change, files))
+
+
+def with_checks(repository: Repository, code: str, checks: str, files: CheckFiles, *, free: Free) -> str:
+    """The tree of `code` with exactly the check files of `checks`, but for those that are `free`. Raises GitError."""
+    found = changes(repository, checks, code)
+    return with_entries(repository, repository.tree_of(code), tuple(_entries(repository, found, files, free)))
+
+
+def _entries(
+    repository: Repository, found: tuple[Change, ...], files: CheckFiles, free: Free
+) -> Iterator[tuple[str, Entry | None]]:
+    for change in found:
+        if free(change.path):
+            continue
+        if files.is_check(change.path):
+            yield change.path, None if change.status == "A" else Entry(change.old_mode, change.old_oid)
+        elif files.is_manifest(change.path) and (change.new_mode or "0").startswith(_REGULAR):
+            before, after = _texts(repository, change)
+            mixed = files.tables.mixed(change.path, after, before)
+            if mixed != after:
+                oid = repository.text("hash-object", "-w", "--stdin", stdin=mixed.encode("utf-8", "surrogateescape"))
+                yield change.path, Entry(change.new_mode, oid)
+
+
+def _concerns_checks(repository: Repository, change: Change, files: CheckFiles) -> bool:
+    if files.is_check(change.path):
+        return True
+    return files.is_manifest(change.path) and files.tables.differ(change.path, *_texts(repository, change))
+
+
+def _texts(repository: Repository, change: Change) -> tuple[str, str]:
+    """The two versions of a manifest; empty for one that is not there, or is no plain file of a usual size."""
+    return _text(repository, change.old_mode, change.old_oid), _text(repository, change.new_mode, change.new_oid)
+
+
+def _text(repository: Repository, mode: str, oid: str) -> str:
+    if not mode.startswith(_REGULAR) or int(repository.text("cat-file", "-s", oid)) > _LARGEST:
+        return ""
+    return repository.run("cat-file", "blob", oid).decode("utf-8", "surrogateescape")

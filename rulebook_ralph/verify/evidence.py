@@ -1,0 +1,339 @@
+"""Evidence: two codes, two sets of checks. What an attempt changed is run with its own checks and with the base's.
+
+The gates on the new tree must be no redder than on the base. New code must hold with the base's checks; and something
+must have turned from red to green with the new ones. What no run can decide is asked, item by item, in one question.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+from rulebook_ralph.config.settings import VerificationStep
+from rulebook_ralph.git.diff import Change, changes
+from rulebook_ralph.tasks.criteria import ACCEPTANCE_CRITERIA, External, Semantic
+from rulebook_ralph.tasks.criteria_reading import required_commands
+from rulebook_ralph.tasks.patterns import Globs
+from rulebook_ralph.tasks.results import ChangedCheck, CheckResult
+from rulebook_ralph.verify import decision
+from rulebook_ralph.verify.canary import Canary, canaries
+from rulebook_ralph.verify.case import Case, Verifiers
+from rulebook_ralph.verify.check_files import CheckFiles, GateText, changed_checks, check_files, with_checks
+from rulebook_ralph.verify.decision import Difference, Runs, by_step, skipped
+from rulebook_ralph.verify.gates import GateRun
+from rulebook_ralph.verify.questions import OpenItem
+from rulebook_ralph.verify.rules import required_kinds
+
+_SOURCE = Globs(("*.md", "*.rst", "*.txt", "docs/"))
+"""No source, for tests that live in it."""
+_BASE_CHECKS = "new code, the base's checks"
+_BASE_CODE = "the base's code, new checks"
+_EARLIER_CHECKS = "new code, checks from before this run's tasks"
+_BASE_EARLIER_CHECKS = "the base's code, checks from before this run's tasks"
+
+
+class Table:
+    """The gates on both codes with both sets of checks, for one attempt; each is run when it is asked for."""
+
+    def __init__(self, case: Case, verifiers: Verifiers) -> None:
+        self.case = case
+        self._verifiers = verifiers
+        self._repository = verifiers.repository
+        self._gates = verifiers.gates
+        self._may_change = Globs(case.task.may_change)
+        self.new: Runs = {}
+        """What the gates said of the new tree, as far as they were run."""
+        self.turned: tuple[str, ...] = ()
+        self.broken: tuple[str, ...] = ()
+        self._there: Runs = {}
+
+    # What is judged by what
+
+    @cached_property
+    def steps(self) -> tuple[VerificationStep, ...]:
+        """The gates that this attempt needs."""
+        return tuple(step for step in self._gates.steps if step.name not in self.skipped)
+
+    @cached_property
+    def skipped(self) -> Mapping[str, CheckResult]:
+        """The gates that no changed file concerns."""
+        if not any(step.when for step in self._gates.steps):
+            return {}
+        changed = [change.path for change in self.changes]
+        return skipped(self._gates.steps, changed, asked=required_kinds(self.case.stop_criteria))
+
+    @cached_property
+    def changes(self) -> tuple[Change, ...]:
+        return changes(self._repository, self.case.base, self.case.tree)
+
+    @cached_property
+    def files(self) -> CheckFiles:
+        steps = [
+            GateText(step.name, step.command, step.working_dir, step.kind == "test", tuple(step.env.values()))
+            for step in self._gates.steps
+        ]
+        own = [GateText(name, external.command, external.working_dir) for name, external in self.commands]
+        config = self._verifiers.config
+        hooks = [GateText(hook.name, hook.command, is_test=False) for hook in config.hooks]
+        return check_files([*steps, *own, *hooks], self._read, more=config.checks)
+
+    @cached_property
+    def commands(self) -> tuple[tuple[str, External], ...]:
+        """The commands that the criteria need, each with its name."""
+        return tuple(
+            found
+            for named in self.case.criteria
+            for found in required_commands(named.criteria.verification, named.name)
+        )
+
+    @cached_property
+    def canaries(self) -> dict[str, Canary]:
+        return dict(canaries(self._verifiers, self.case.base, self._gates.steps, self.files))
+
+    @cached_property
+    def tests(self) -> tuple[VerificationStep, ...]:
+        """The gates that are evidence."""
+        test_steps = [step for step in self.steps if step.kind == "test"]
+        return tuple(step for step in test_steps if not self.canaries[step.name].hollow) if test_steps else ()
+
+    @cached_property
+    def changed(self) -> tuple[Change, ...]:
+        """The check files that the attempt changed and the task does not name as its own to change."""
+        found = changed_checks(self._repository, self.case.base, self.case.tree, self.files)
+        return tuple(change for change in found if not self._may_change.match(change.path))
+
+    @property
+    def changed_checks(self) -> tuple[ChangedCheck, ...]:
+        """The same for the record, with the agent's reasons."""
+        reasons = self.case.parsed.changed_checks
+        return tuple(
+            ChangedCheck(
+                path=each.path,
+                change="added" if each.status == "A" else "deleted" if each.status == "D" else "modified",
+                reason=reasons.get(each.path, ""),
+            )
+            for each in self.changed
+        )
+
+    @cached_property
+    def base_code_new_checks(self) -> str:
+        return with_checks(self._repository, self.case.base, self.case.tree, self.files, free=lambda _: False)
+
+    def new_code_checks_of(self, commit: str) -> str:
+        return with_checks(self._repository, self.case.tree, commit, self.files, free=self._may_change.match)
+
+    # The gates themselves
+
+    def red(self) -> tuple[tuple[GateRun, Difference], ...]:
+        """The gates on the new tree that are redder than on the base, to the first of them; a test gate is run once
+        more, alone, before its red counts.
+        """
+        tree, commit, base = self.case.tree, self.case.base, self.base
+        while True:
+            runs = self._gates.run(
+                tree,
+                self.steps,
+                commit=commit,
+                until=lambda run: decision.red_beyond(base.get(run.step), run) is not None,
+            )
+            self.new = by_step(runs)
+            found = [(run, self._beyond(run)) for run in runs]
+            red = [(run, difference) for run, difference in found if difference is not None]
+            flaky = [step for run, _ in red if (step := self._step(run)).kind == "test"]
+            doubted = [step for step in flaky if not self._gates.is_confirmed(tree, step)]
+            if not doubted:
+                return tuple(red)
+            for step in doubted:
+                self._gates.again(tree, step, commit=commit)
+
+    @cached_property
+    def base(self) -> Runs:
+        """The baseline."""
+        return by_step(self._gates.run(self.case.base, self.steps, on_base=True))
+
+    def _beyond(self, run: GateRun) -> Difference | None:
+        """What is redder than on the base. A red of the base that excuses something is run once more before it does."""
+        base = self.base.get(run.step)
+        difference = decision.red_beyond(base, run)
+        if difference is None and base is not None and run.result.kind == "test" and decision.excuses(base, run):
+            steady = self._gates.again(self.case.base, self._step(run))
+            self.base = {**self.base, run.step: steady}
+            difference = decision.red_beyond(steady, run)
+        return difference
+
+    def _step(self, run: GateRun) -> VerificationStep:
+        return next(step for step in self.steps if step.name == run.step)
+
+    def run_beside(self) -> None:
+        """Have the runs of the table made beside each other, where that may be."""
+        trees = {
+            self.case.tree: "",
+            self.new_code_checks_of(self.case.base): _BASE_CHECKS,
+            self.base_code_new_checks: _BASE_CODE,
+        }
+        self._gates.beside(trees, self.tests, commit=self.case.base)
+
+    # What is open
+
+    def open_items(self, *, proof: bool) -> tuple[OpenItem, ...]:
+        """What the runs leave open; with `proof` also that nothing turned from red to green, where nothing did."""
+        items = [*self._lost(), *self._not_held(), *self._other_configuration(), *self._source(), *self._unasked()]
+        items += self._criteria_changed()
+        if proof and not self._proven() and not self._judged_by_criteria():
+            items += self._unproven()
+        return tuple(items)
+
+    def _lost(self) -> Iterator[OpenItem]:
+        """Tests of the base that are not run any more; not those of files that the task may change."""
+        for difference in decision.differences(self.base_tests, self.new, decision.lost):
+            tests = tuple(test for test in difference.tests if not self._may_change.match(test.partition("::")[0]))
+            if tests or not difference.tests:
+                question = (
+                    f"{difference.step}: tests that passed are not run any more: {difference.why}; is that right?"
+                )
+                yield OpenItem("changed", question, tests, self._changed_paths())
+
+    def _not_held(self) -> Iterator[OpenItem]:
+        """The new code with the base's checks, and with older ones of whose change nobody was asked."""
+        for commit in dict.fromkeys((self.case.base, self.case.checks_base)):
+            mixed = self.new_code_checks_of(commit)
+            reference = self._reference(commit)
+            if commit == self.case.base and self._gates.same(mixed, self.case.tree):
+                continue
+            about = _BASE_CHECKS if commit == self.case.base else _EARLIER_CHECKS
+            runs = by_step(self._gates.run(mixed, self.tests, commit=self.case.base, about=about))
+            for difference in decision.differences(reference, runs, decision.not_held):
+                run = runs[difference.step]
+                steady = self._gates.again(mixed, self._step(run), commit=self.case.base, about=about)
+                held = decision.not_held(reference[run.step], steady)
+                if held is not None:
+                    self.broken += held.tests or (str(held),)
+                    yield self._expectations(held, steady, earlier=commit != self.case.base)
+
+    def _expectations(self, held: Difference, run: GateRun, *, earlier: bool) -> OpenItem:
+        whose = "as they were before an earlier task of this run" if earlier else "as they were"
+        why = "" if held.tests else f" ({held.why})"
+        question = f"{held.step}: with the checks {whose} the new code fails{why}; does the task ask for just that?"
+        return OpenItem("changed", question, held.tests, self._changed_paths(), run.result.output)
+
+    def _reference(self, commit: str) -> Runs:
+        """What the base's code gave with those checks."""
+        if commit == self.case.base:
+            return self.base_tests
+        tree = with_checks(self._repository, self.case.base, commit, self.files, free=lambda _: False)
+        return by_step(self._gates.run(tree, self.tests, commit=self.case.base, about=_BASE_EARLIER_CHECKS))
+
+    def _other_configuration(self) -> Iterator[OpenItem]:
+        """What required gates that are no tests and hooks read: no run with the base's version says anything of it."""
+        others = [step.name for step in self._gates.steps if step.kind != "test" and step.required]
+        others += [hook.name for hook in self._verifiers.config.hooks]
+        for change in self.changed:
+            if gates := self.files.other_gates(change.path, others):
+                question = (
+                    f"{change.path}, by which {' and '.join(gates)} judge, was changed: does it still ask as much?"
+                )
+                yield OpenItem("changed", question, (), (change.path,))
+
+    def _source(self) -> Iterator[OpenItem]:
+        """Existing source that was changed where tests live in it."""
+        if not any(self.canaries[step.name].in_source for step in self.tests):
+            return
+        paths = tuple(
+            change.path
+            for change in self.changes
+            if change.status != "A" and not self.files.is_check(change.path) and not _SOURCE.match(change.path)
+        )
+        if paths:
+            question = "Tests live in these source files, which were changed: do they still expect as much?"
+            yield OpenItem("changed", question, (), paths)
+
+    def _unasked(self) -> Iterator[OpenItem]:
+        """Checks that an earlier task of this run brought, which nobody was asked about, and which lose lines now."""
+        if self.case.checks_base == self.case.base:
+            return
+        earlier = changed_checks(self._repository, self.case.checks_base, self.case.base, self.files)
+        known = {change.path for change in earlier}
+        again = tuple(change.path for change in self.changed if change.status != "A" and change.path in known)
+        paths = tuple(path for path in again if self._loses_lines(path))
+        if paths:
+            question = "These checks came or changed with an earlier task, and are changed again: do they ask as much?"
+            yield OpenItem("changed", question, (), paths)
+
+    def _criteria_changed(self) -> Iterator[OpenItem]:
+        """Commands of criteria that pass, but not with the check files that were there."""
+        if not any(change.status != "A" for change in self.changed):
+            return
+        mixed = self.new_code_checks_of(self.case.base)
+        for name, external in self.commands:
+            now, before = self._command(self.case.tree, name, external), self._command(mixed, name, external)
+            if now.passed and not before.passed:
+                question = f"{external.command}: this passes, but not with the check files as they were; is that right?"
+                yield OpenItem("changed", question, (), self._changed_paths(), before.output)
+
+    # Proof
+
+    def _proven(self) -> bool:
+        """Whether a test, or a command of the criteria, turned from red to green."""
+        tree = self.base_code_new_checks
+        there = self.base_tests
+        if not self._gates.same(tree, self.case.base):
+            there = by_step(self._gates.run(tree, self.tests, commit=self.case.base, about=_BASE_CODE))
+        for step in self.tests:
+            if step.name not in self.new or not decision.turned(there[step.name], self.new[step.name]):
+                continue
+            steady = self._gates.again(tree, step, commit=self.case.base, about=_BASE_CODE)
+            self.turned += decision.turned(steady, self.new[step.name])
+        self._there = there
+        if not self.turned:
+            self.turned = tuple(self._turned_commands(tree))
+        return bool(self.turned)
+
+    def _turned_commands(self, base_code: str) -> Iterator[str]:
+        mixed = self.new_code_checks_of(self.case.base)
+        for name, external in self.commands:
+            if not self._command(self.case.tree, name, external).passed:
+                continue
+            if not self._command(base_code, name, external).passed and self._command(mixed, name, external).passed:
+                yield f"{name}: {external.command}"
+
+    def _unproven(self) -> Iterator[OpenItem]:
+        task = self.case.task
+        names = tuple(
+            name
+            for step in self.tests
+            if step.name in self.new
+            for name in decision.only_new_names(self._there[step.name], self.new[step.name])
+        )
+        hint = "; new tests only show that a name is there now" if names else ""
+        for criterion in task.acceptance_criteria or (task.description.strip() or task.title,):
+            question = f"No test or command turned from red to green{hint}. Does this hold: {criterion}"
+            yield OpenItem("unproven", question, names)
+
+    def _judged_by_criteria(self) -> bool:
+        """Whether a model judges the acceptance criteria anyway, as the criteria of the stage."""
+        return any(
+            isinstance(named.criteria.verification, Semantic)
+            and any(ACCEPTANCE_CRITERIA in text for text in named.criteria.verification.check_for)
+            and self._verifiers.ask is not None
+            for named in self.case.criteria
+        )
+
+    # Means
+
+    @property
+    def base_tests(self) -> Runs:
+        names = {step.name for step in self.tests}
+        return {step: run for step, run in self.base.items() if step in names}
+
+    def _command(self, tree: str, name: str, external: External) -> CheckResult:
+        return self._gates.command(tree, external, step=name, commit=self.case.base)
+
+    def _changed_paths(self) -> tuple[str, ...]:
+        return tuple(change.path for change in self.changed)
+
+    def _loses_lines(self, path: str) -> bool:
+        texts = [self._repository.file_of(tree, path) or b"" for tree in (self.case.base, self.case.tree)]
+        before, after = (text.splitlines() for text in texts)
+        return not set(before) <= set(after)
+
+    def _read(self, path: str) -> str | None:
+        content = self._repository.file_of(self.case.base, path)
+        return None if content is None else content.decode("utf-8", "replace")

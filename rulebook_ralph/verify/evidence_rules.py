@@ -1,0 +1,204 @@
+"""Rules of the judge that run something, or ask: a change, the gates, and what two codes and two sets of checks say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from rulebook_ralph.agents.question import GivenUpError, ModelError
+from rulebook_ralph.config.settings import Answer
+from rulebook_ralph.report.events import Notice
+from rulebook_ralph.tasks.results import AskedItem, Evidence, Verdict, feedback_excerpt
+from rulebook_ralph.tasks.text import capital, clipped, some
+from rulebook_ralph.verify.decision import Difference
+from rulebook_ralph.verify.gates import GateRun, red_words
+from rulebook_ralph.verify.questions import OpenItem, ask_about
+from rulebook_ralph.verify.rules import is_promised, nothing_changed, says_blocked
+
+if TYPE_CHECKING:
+    from rulebook_ralph.verify.case import Case
+    from rulebook_ralph.verify.judge import Examination
+
+_ALREADY = "No file was changed, as the work is said to be there already. Does this hold: "
+
+
+def something_changed(case: Case, examination: Examination) -> Verdict | None:
+    """An attempt that is to change files changed some; or what is asked was there already, which a command of the
+    criteria shows, or a yes to the question. A promise shows nothing.
+    """
+    if not case.implements or examination.table.changes or (case.result is None and not case.approved):
+        return None
+    if (blocked := says_blocked(case, examination)) is not None:
+        return blocked
+    verifiers = examination.verifiers
+    of_gates = {step.command for step in verifiers.gates.steps}  # what holds on every base shows no work
+    commands = [each for each in examination.table.commands if each[1].command not in of_gates]
+    results = (verifiers.gates.command(case.tree, external, step=name, commit=case.base) for name, external in commands)
+    task = case.task
+    wanted = () if commands else task.acceptance_criteria or (task.description.strip() or task.title,)
+    nobody_can_say = bool(wanted) and verifiers.ask is None and not case.approved  # nor could a person approve it
+    if (
+        (case.result is not None and not is_promised(case))
+        or nobody_can_say
+        or not all(result.passed for result in results)
+    ):
+        return nothing_changed(case, examination)
+    if wanted:
+        items = [OpenItem("unproven", f"{_ALREADY}{criterion}") for criterion in wanted]
+        if (verdict := _answered(case, examination, items, allow=False)) is not None:
+            nobody_said = verdict.awaits_approval and verifiers.config.integrity.unproven != "approve"
+            return nothing_changed(case, examination) if nobody_said else verdict
+    examination.already_done = True
+    examination.log.append("nothing was changed: the work was there already")
+    return None
+
+
+def gates_hold(case: Case, examination: Examination) -> Verdict | None:
+    """The gates are no redder than on the base: by name where tests have names, else by number and exit code."""
+    table = examination.table
+    if not table.steps:
+        return None
+    if examination.verifiers.gates.parallel and _asks_all(case, examination):
+        table.run_beside()
+    red = table.red()
+    examination.gates_were_run = True
+    if red:
+        return _red(case, red)
+    for run in table.new.values():
+        if run.result.failed:
+            examination.log.append(f"{red_words(run)}, as before")
+    return None
+
+
+def _red(case: Case, red: Sequence[tuple[GateRun, Difference]]) -> Verdict:
+    names = "; ".join(str(difference) for _, difference in red)
+    told = [_told(run, difference) for run, difference in red]
+    if case.parsed.quality_claims and (claimed := _claimed(case, red)):
+        told.append(f"You claimed that these pass: {', '.join(claimed)}. Claim only what you have run.")
+    reason = clipped(f"gate failed: {names}")
+    return Verdict(action="continue", hook="gates", reason=reason, feedback="\n\n".join(told))
+
+
+def _told(run: GateRun, difference: Difference) -> str:
+    result = run.result
+    lines = [f"The gate '{result.step}' failed.", f"Command: {result.command}", f"Result: {result.reason or 'failed'}"]
+    if difference.tests:
+        others = len(run.tests.failing) - len(difference.tests)
+        beside = f" ({others} more fail as they did before you began)" if others > 0 else ""
+        lines.append(f"Tests that must pass{beside}:\n" + "\n".join(f"- {test}" for test in difference.tests[:50]))
+    elif difference.why != result.reason:
+        lines.append(f"What is wrong: {difference.why}")
+    return "\n".join([*lines, f"Output:\n{feedback_excerpt(result.output)}"])
+
+
+def _claimed(case: Case, red: Sequence[tuple[GateRun, Difference]]) -> list[str]:
+    claims = {key.lower().rstrip("s"): claim for key, claim in case.parsed.quality_claims.items()}
+    kinds = {run.result.kind for run, _ in red}
+    return [kind for kind in sorted(kinds) if claims.get(kind.rstrip("s")) is True]
+
+
+def evidence_holds(case: Case, examination: Examination) -> Verdict | None:
+    """The new code holds with the base's checks, and something turned from red to green; else the answer is yes."""
+    table = examination.table
+    examination.changed_checks = table.changed_checks
+    if not _asks_all(case, examination):
+        return None
+    items = table.open_items(proof=case.implements)
+    examination.evidence = Evidence(turned=table.turned, broken=table.broken, checks_base=case.checks_base)
+    verdict = _answered(case, examination, items)
+    was_asked = any(item.kind == "changed" for item in items) and verdict is None
+    if was_asked or not (table.changed or case.checks_base != case.base):
+        examination.evidence = replace(examination.evidence, checks_base="")
+    return verdict
+
+
+def _asks_all(case: Case, examination: Examination) -> bool:
+    """Whether the whole table is to be looked at: once, at a task's last stage, where something was changed."""
+    full = examination.verifiers.config.verification.proof == "full"
+    return full and case.last_stage and bool(examination.table.changes)
+
+
+def _answered(case: Case, examination: Examination, items: Sequence[OpenItem], *, allow: bool = True) -> Verdict | None:
+    """None where every item is answered with yes: by the model, a person, or a configuration that allows it."""
+    if not items:
+        return None
+    integrity = examination.verifiers.config.integrity
+    modes: dict[OpenItem, Answer] = {item: getattr(integrity, item.kind) for item in items}
+    modes = {item: "ask" if mode == "allow" and not allow else mode for item, mode in modes.items()}
+    allowed = [item for item in items if modes[item] == "allow"]
+    for item in allowed:
+        examination.log.append(f"allowed by integrity.{item.kind}: {item}")
+    rest = [item for item in items if item not in allowed]
+    if case.approved:
+        _record(examination, tuple(AskedItem(item=str(item), answer="yes") for item in rest), "person")
+        return None
+    if waiting := [item for item in rest if modes[item] == "approve"]:
+        return _needs_approval(examination, waiting, "integrity asks for a person")
+    return _asked(case, examination, rest) if rest else None
+
+
+def _asked(case: Case, examination: Examination, items: Sequence[OpenItem]) -> Verdict | None:
+    verifiers = examination.verifiers
+    known = {item: verifiers.answers.get((case.iteration, case.task.id, str(item))) for item in items}
+    new = [item for item in items if known[item] is None]
+    if new and verifiers.ask is None:
+        return _needs_approval(examination, new, verifiers.no_model or "no model is configured to be asked")
+    if new and verifiers.ask is not None:
+        try:
+            given = ask_about(case, examination, new, verifiers.ask)
+        except ModelError as error:
+            return _not_asked(examination, new, error)
+        for item, answer in zip(new, given, strict=True):
+            known[item] = answer
+            if answer.answer == "yes":  # what is merged later is not asked again
+                verifiers.answers[case.iteration, case.task.id, str(item)] = answer
+    answers = tuple(answer for answer in known.values() if answer is not None)
+    _record(examination, answers, "model")
+    refused = [answer for answer in answers if answer.answer != "yes"]
+    return _refused(refused) if refused else None
+
+
+def _not_asked(examination: Examination, items: Sequence[OpenItem], error: ModelError) -> Verdict:
+    """The work waits: for a person, or where asking again later could help for as long as the run says."""
+    reason = f"the judging model could not be asked: {error}"
+    if isinstance(error, GivenUpError) and error.stop_reason not in ("blocked", "error"):
+        return Verdict(action="stop", hook="evidence", reason=reason, stop_reason=error.stop_reason, counts=False)
+    return _needs_approval(examination, items, reason)
+
+
+def _needs_approval(examination: Examination, items: Sequence[OpenItem], why: str) -> Verdict:
+    _record(examination, tuple(AskedItem(item=str(item)) for item in items), "")
+    told = some([str(item) for item in items], 3)
+    examination.verifiers.report(Notice("info", clipped(f"needs approval ({why}): {told}")))
+    return Verdict(
+        action="stop",
+        hook="evidence",
+        reason=f"needs approval: {clipped(told)} ({why})",
+        feedback="The work is kept and waits for a person's approval.",
+        stop_reason="blocked",
+        counts=False,
+        awaits_approval=True,
+    )
+
+
+def _refused(refused: Sequence[AskedItem]) -> Verdict:
+    lines = []
+    for each in refused:
+        place = f" ({each.file}{f':{each.line}' if each.line else ''})" if each.file else ""
+        lines.append(f"- {each.item}\n  No{place}: {each.reason}")
+    return Verdict(
+        action="continue",
+        hook="evidence",
+        reason=clipped(f"the judging model says no: {refused[0].reason or refused[0].item}"),
+        feedback=capital(
+            "what tests could not decide was asked of a model, which said no. Mend it, or undo what the task does not "
+            "ask for:\n" + "\n".join(lines)
+        ),
+    )
+
+
+def _record(examination: Examination, asked: tuple[AskedItem, ...], by: str) -> None:
+    known = examination.evidence or Evidence()
+    examination.evidence = replace(known, asked=(*known.asked, *asked), judged_by=by)

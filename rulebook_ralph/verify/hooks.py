@@ -1,0 +1,374 @@
+"""Completion hooks: commands of the user's own (`hooks[]`), and the repository's own commit hooks.
+
+A hook can ask for another attempt, or stop; never complete. It reads what is known of the attempt as one JSON object
+(schemas/hook-input.schema.json) on its standard input, in a clone in which the candidate's tree stands.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rulebook_ralph.config.settings import Hook
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.process import supervisor
+from rulebook_ralph.process.streams import HeadTail
+from rulebook_ralph.report.events import Notice
+from rulebook_ralph.tasks.model import Value
+from rulebook_ralph.tasks.results import CheckResult, StopReason, Usage, Verdict, feedback_excerpt
+from rulebook_ralph.tasks.text import clipped, printable_block
+from rulebook_ralph.verify.rules import is_promised
+from rulebook_ralph.verify.workspace import SHELL, Cancelled, Place
+
+if TYPE_CHECKING:
+    from rulebook_ralph.verify.case import Case
+    from rulebook_ralph.verify.judge import Examination
+
+LONGEST_ANSWER = 256 * 1024
+"""Bytes of standard output; a hook that prints more is ended."""
+STOP_REASONS: tuple[StopReason, ...] = ("blocked", "cancelled", "paused", "error")
+"""Why a user's hook may stop. Another reason stops the task as an error with that text."""
+GATES_PRIORITY = 50
+"""Hooks of a higher priority are asked after the gates, and told of their results."""
+RULES = frozenset(
+    (
+        *("agent", "work", "protect", "secrets", "blocked", "gates", "evidence", "stop-criteria", "promise"),
+        *("criteria", "review", "commit", "merge"),
+    )
+)
+"""Names of the judge's own rules: a verdict that bears one means that rule."""
+
+VERSION = 1
+MOST_FILES = 1000
+LONGEST_MESSAGE = 200_000
+
+_AGAIN = 2
+_LOOK = 0.05
+_CUT = "\n… left out …\n"
+_GATE_KEYS = ("step", "kind", "command", "passed", "required", "exitCode", "reason", "output", "durationMs")
+
+
+class HookFailed(Exception):  # noqa: N818 - what happened to a hook, in one line
+    """The hook could not be run to its end."""
+
+
+class BadAnswer(Exception):  # noqa: N818 - what a hook answered, in one line
+    """The hook answered what is no answer, so nobody knows what it thinks of the attempt."""
+
+
+def user_hooks(hooks: Sequence[Hook]) -> tuple[Hook, ...]:
+    """The configured hooks by their priority. Raises RalphError for one that is wrongly configured."""
+    seen: set[str] = set()
+    for hook in hooks:
+        if not hook.command.strip():
+            raise RalphError(f"hooks: '{hook.name}' needs a `command`")
+        if hook.name in RULES or hook.name in seen or not hook.name.strip():
+            raise RalphError(f"hooks: the name '{hook.name}' is taken or empty; give the hook another one")
+        seen.add(hook.name)
+    return tuple(sorted(hooks, key=lambda hook: hook.priority))
+
+
+def hooks_before_gates(case: Case, examination: Examination) -> Verdict | None:
+    """What the user's hooks say that need not know of the gates."""
+    hooks = (each for each in examination.verifiers.hooks if each.priority <= GATES_PRIORITY)
+    return _ask_all(hooks, case, examination, None)
+
+
+def hooks_after_gates(case: Case, examination: Examination) -> Verdict | None:
+    """What the user's hooks of a priority above the gates' say."""
+    hooks = [each for each in examination.verifiers.hooks if each.priority > GATES_PRIORITY]
+    return _ask_all(hooks, case, examination, examination.gate_results()) if hooks else None
+
+
+def _ask_all(
+    hooks: Iterable[Hook], case: Case, examination: Examination, gates: Sequence[CheckResult] | None
+) -> Verdict | None:
+    """The first verdict of a hook. One that fails is passed over, unless it is required; one that answers nonsense
+    leaves the attempt unaccepted. Raises Cancelled.
+    """
+    for each in hooks:
+        name, wrong, verdict = each.name, "", None
+        try:
+            verdict = _asked(each, case, examination, gates)
+        except HookFailed as failed:
+            wrong = f"failed: {failed}"
+            verdict = _not_accepted(name, f"it {wrong}") if each.required else None
+        except BadAnswer as bad:
+            wrong = str(bad)
+            verdict = _not_accepted(name, f"it {wrong}")
+        if wrong:
+            examination.log.append(f"hook {name}: {wrong}")
+            examination.verifiers.report(Notice("warning", f"the hook '{name}' {wrong}"))
+        examination.checks.append(
+            CheckResult(
+                step=name,
+                method="hook",
+                command=each.command,
+                passed=verdict is None and not wrong,
+                required=each.required,
+                reason=verdict.reason if verdict else wrong,
+            )
+        )
+        if verdict is not None:
+            return msgspec.structs.replace(verdict, hook=name)
+    return None
+
+
+def _not_accepted(name: str, why: str) -> Verdict:
+    return Verdict(
+        action="continue",
+        reason=f"the hook '{name}' gave no verdict, so the attempt is not accepted: {why}",
+        feedback=f"The hook '{name}' of this project could not say whether the work is done, which is not your doing "
+        f"({why}). If it is done, leave it; say so again.",
+        counts=False,
+    )
+
+
+def _asked(hook: Hook, case: Case, examination: Examination, gates: Sequence[CheckResult] | None) -> Verdict | None:
+    runner = examination.verifiers.gates
+    try:
+        with runner.stand(case.tree, commit=case.base) as stand:
+            place = stand.place
+            known = hook_input(case, examination, root=place.inside, gates=gates)
+            own = {"RALPH_TASK": case.task.id, "RALPH_STAGE": case.stage}
+            command = supervisor.Command(
+                (SHELL, "-c", hook.command),
+                place.inside,
+                {**runner.environment_in(place), **own, **hook.env},
+                stdin=json.dumps(known).encode(),  # ASCII: an agent's lone surrogates survive it
+                box=place.box,
+            )
+            return _answer(hook, command, examination)
+    except RalphError as error:
+        raise HookFailed(str(error)) from error
+
+
+def _answer(hook: Hook, command: supervisor.Command, examination: Examination) -> Verdict | None:
+    """What a hook's command answers. Raises HookFailed, BadAnswer and Cancelled."""
+    clean, cancelled = examination.verifiers.redactor.clean, examination.verifiers.cancelled
+    output = bytearray()
+
+    def collect(block: bytes) -> None:
+        output.extend(block)
+        if len(output) > LONGEST_ANSWER:
+            raise BadAnswer(f"printed more than {LONGEST_ANSWER} bytes")
+
+    limits = supervisor.ProcessLimits(wall_time=hook.timeout)
+    ended = supervisor.run(command, limits=limits, on_output=collect, cancelled=cancelled)
+    if ended.killed_by == "interrupted":
+        raise Cancelled
+    if ended.failure is not None:
+        raise HookFailed(f"could not start: {ended.failure.message}")
+    if ended.killed_by is not None:
+        raise HookFailed(f"did not end within {hook.timeout:g} s")
+    said = printable_block(clean(ended.stderr_tail)).strip()
+    if ended.exit_code == _AGAIN:
+        return _again(hook.name, said)
+    if ended.exit_code != 0:
+        words = f": {clipped(said.splitlines()[-1])}" if said else ""
+        raise HookFailed(f"ended with exit code {ended.exit_code}{words}")
+    return _read(hook.name, bytes(output), clean)
+
+
+def _read(name: str, output: bytes, clean: Callable[[str], str]) -> Verdict | None:
+    if not output.strip():
+        return None
+    try:
+        answer = json.loads(output.decode("utf-8", "replace"))  # unlike msgspec's it takes lone surrogates
+    except (RecursionError, ValueError) as error:
+        raise BadAnswer(f"printed what is no JSON: {clipped(clean(str(error)))}") from error
+    if not isinstance(answer, dict):
+        raise BadAnswer("printed JSON that is no object")
+    words = {key: printable_block(clean(_text(answer, key))).strip() for key in ("reason", "message")}
+    match answer.get("action"):
+        case "skip":
+            return None
+        case "continue":
+            return _again(name, words["message"], words["reason"])
+        case "stop":
+            return _stopped(name, words["reason"] or "blocked", words["message"])
+        case "complete":
+            raise BadAnswer("answered with the action 'complete': no hook can complete a task")
+        case other:
+            raise BadAnswer(f"answered with the action {clipped(clean(repr(other)))}, not skip, continue or stop")
+
+
+def _text(answer: Mapping[str, Any], key: str) -> str:
+    value = answer.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise BadAnswer(f"answered with a `{key}` that is no text")
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _again(name: str, feedback: str, reason: str = "") -> Verdict:
+    """Another attempt, with what the hook says."""
+    said = feedback or reason
+    line = clipped(reason or said.partition("\n")[0]) or "it gave no reason"
+    return Verdict(
+        action="continue",
+        reason=f"the hook '{name}' asks for another attempt: {line}",
+        feedback=f"The hook '{name}' of this project asks for another attempt:\n{feedback_excerpt(said or line)}",
+    )
+
+
+def _stopped(name: str, reason: str, message: str) -> Verdict:
+    """The end of the task (blocked) or of the run. A reason that is none of those known is an error with that text.
+
+    Only a blocked attempt counts.
+    """
+    known = next((each for each in STOP_REASONS if each == reason), None)
+    said = message if known else f"{reason}: {message}" if message else reason
+    line = clipped(said.partition("\n")[0]) or "it gave no reason"
+    return Verdict(
+        action="stop",
+        reason=f"the hook '{name}' says: {line}",
+        feedback=f"The hook '{name}' of this project ended it ({reason}):\n{feedback_excerpt(said or line)}",
+        stop_reason=known or "error",
+        counts=known == "blocked",
+    )
+
+
+# What a hook is told
+
+
+def hook_input(
+    case: Case, examination: Examination, *, root: Path, gates: Sequence[CheckResult] | None
+) -> dict[str, Any]:
+    """What is known of the attempt as one JSON object, capped. `gates` is null in it where they have not been run."""
+    result, diff = case.result, examination.diff()
+    return {
+        "version": VERSION,
+        "root": str(root),
+        "taskId": case.task.id,
+        "title": case.task.title,
+        "acceptanceCriteria": list(case.task.acceptance_criteria),
+        "stage": case.stage,
+        "attempt": case.attempt,
+        "iterationNumber": case.iteration,
+        "agent": result.agent if result else "",
+        "agentStatus": result.status if result else "finished",
+        "promise": case.criteria[0].criteria.promise,
+        "promiseGiven": result is not None and is_promised(case),
+        "finalMessage": _capped(result.final_text) if result else "",
+        "toolResults": [_whole(tool) for tool in result.tool_results] if result else [],
+        "parsed": _whole(case.parsed),
+        "filesChanged": [file.path for file in diff[:MOST_FILES]],
+        "filesChangedCount": len(diff),
+        "diffStat": [
+            {
+                "path": file.path,
+                "kind": file.kind,
+                "oldPath": file.old_path,
+                "added": len(file.added),
+                "removed": len(file.removed),
+                "binary": file.binary,
+            }
+            for file in diff[:MOST_FILES]
+        ],
+        "gates": None if gates is None else [{key: _whole(each)[key] for key in _GATE_KEYS} for each in gates],
+        "usage": _whole(result.usage if result else Usage()),
+        "costUsd": result.cost_usd if result else None,
+        "durationMs": result.duration_ms if result else 0,
+    }
+
+
+def _whole(value: Value) -> dict[str, Any]:
+    """A value with all its keys, also those that a file would leave out."""
+    return {
+        field.encode_name: msgspec.to_builtins(getattr(value, field.name)) for field in msgspec.structs.fields(value)
+    }
+
+
+def _capped(text: str) -> str:
+    half = LONGEST_MESSAGE // 2
+    return text if len(text) <= LONGEST_MESSAGE else text[:half] + _CUT + text[-half:]
+
+
+# The repository's own commit hooks, run on the candidate as git would run them
+
+_COMMIT_HOOKS = ("pre-commit", "commit-msg")
+_COMMIT_LIMITS = supervisor.ProcessLimits(wall_time=900)
+_MESSAGE = ".git/COMMIT_EDITMSG"
+_STAGE = f'cat > {_MESSAGE} && git read-tree "$1" && git update-index -q --refresh; exit 0'
+"""Has the index hold the candidate, in the sandbox: what stands in a gate's clone is not to be written from outside."""
+
+
+def commit_hooks_agree(case: Case, examination: Examination, message: str) -> Verdict | None:
+    """`pre-commit` and `commit-msg` let the commit of a completed task pass. Raises Cancelled, GitError."""
+    if not case.last_stage or not examination.diff():
+        return None  # there is no commit
+    folder = examination.verifiers.repository.hooks_folder()
+    present = [name for name in _COMMIT_HOOKS if _is_hook(folder / name)]
+    problem = _refusal(case, examination, folder, present, message) if present else None
+    if problem is None:
+        return None
+    first = clipped(problem.strip().partition("\n")[0]) or "no reason was given"
+    return Verdict(
+        action="continue",
+        hook="commit",
+        reason=f"the commit was refused: {first}",
+        feedback=f"The repository's own hooks refused the commit:\n{feedback_excerpt(problem)}",
+    )
+
+
+def _refusal(case: Case, examination: Examination, folder: Path, names: list[str], message: str) -> str | None:
+    """What the first hook prints that refuses; None where all agree."""
+    runner = examination.verifiers.gates
+    try:
+        with runner.stand(case.tree, commit=case.base) as stand:
+            place = _with_hooks(stand.place, folder)
+            environment = {
+                **runner.environment_in(place),
+                "GIT_INDEX_FILE": ".git/index",
+                "GIT_EDITOR": ":",
+                "GIT_PREFIX": "",
+            }
+            _run_hook(examination, place, environment, (SHELL, "-c", _STAGE, "sh", case.tree), stdin=message.encode())
+            for name in names:
+                arguments = (_MESSAGE,) if name == "commit-msg" else ()
+                ended, output = _run_hook(examination, place, environment, (str(folder / name), *arguments))
+                if ended.exit_code != 0:
+                    late = f"did not end within {_COMMIT_LIMITS.wall_time:g} s" if ended.killed_by else ""
+                    how = ended.failure.message if ended.failure else late or f"exit code {ended.exit_code}"
+                    return f"the {name} hook refused it ({how})\n{output}"
+    except RalphError as error:
+        return f"the hooks could not be run: {error}"
+    return None
+
+
+def _with_hooks(place: Place, folder: Path) -> Place:
+    """The place with the user's hooks where they are outside of the sandbox."""
+    if place.box is None:
+        return place
+    real = folder.resolve()
+    return replace(place, box=replace(place.box, read_only=(*place.box.read_only, (real, folder))))
+
+
+def _run_hook(
+    examination: Examination,
+    place: Place,
+    environment: dict[str, str],
+    argv: tuple[str, ...],
+    stdin: bytes | None = None,
+) -> tuple[supervisor.Ended, str]:
+    """Raises Cancelled."""
+    output = HeadTail(head=8192, tail=16384)
+    command = supervisor.Command(argv, place.inside, environment, stdin=stdin, merge_stderr=True, box=place.box)
+    ended = supervisor.run(
+        command, limits=_COMMIT_LIMITS, on_output=output.feed, cancelled=examination.verifiers.cancelled
+    )
+    if ended.killed_by == "interrupted":
+        raise Cancelled
+    return ended, examination.verifiers.redactor.clean(output.text())
+
+
+def _is_hook(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)

@@ -1,0 +1,136 @@
+"""The judge: one list of rules, read from top to bottom. The first that objects decides; only its end completes.
+
+Called by a run, by re-judging on a merged tree, by a Claude Code session, by `ralph verify` and `ralph approve`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+
+from msgspec.structs import replace
+
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.git.diff import FileDiff, read_diff
+from rulebook_ralph.git.repository import GitError
+from rulebook_ralph.report.events import Notice
+from rulebook_ralph.tasks.results import ChangedCheck, CheckResult, Evidence, Verdict
+from rulebook_ralph.tasks.review import Review
+from rulebook_ralph.tasks.text import clipped, some
+from rulebook_ralph.verify.case import Case, Judgement, Verifiers
+from rulebook_ralph.verify.criteria import criteria_hold
+from rulebook_ralph.verify.evidence import Table
+from rulebook_ralph.verify.evidence_rules import evidence_holds, gates_hold, something_changed
+from rulebook_ralph.verify.gates import Cancelled
+from rulebook_ralph.verify.hooks import commit_hooks_agree, hooks_after_gates, hooks_before_gates
+from rulebook_ralph.verify.review import reviewers_agree
+from rulebook_ralph.verify.rules import (
+    agent_ended,
+    no_secrets,
+    promise_given,
+    protected_unchanged,
+    says_blocked,
+    stop_criteria_met,
+)
+
+
+class Examination:
+    """What is seen of one attempt on the way to its verdict."""
+
+    def __init__(self, case: Case, verifiers: Verifiers) -> None:
+        self.case = case
+        self.verifiers = verifiers
+        self.table = Table(case, verifiers)
+        self.checks: list[CheckResult] = []
+        self.log: list[str] = []
+        self.changed_checks: tuple[ChangedCheck, ...] = ()
+        self.evidence: Evidence | None = None
+        self.review: Review | None = None
+        self.gates_were_run = False
+        self.already_done = False
+
+    def diff(self) -> tuple[FileDiff, ...]:
+        """What differs from the task's base, line by line."""
+        return self._diff
+
+    def gate_results(self) -> tuple[CheckResult, ...]:
+        """What the gates said of the new tree, as far as they were run, and those that were skipped."""
+        if not self.gates_were_run and not self.table.new:
+            return ()
+        found = {run.step: run.result for run in self.table.new.values()} | dict(self.table.skipped)
+        return tuple(found[step.name] for step in self.verifiers.gates.steps if step.name in found)
+
+    @cached_property
+    def _diff(self) -> tuple[FileDiff, ...]:
+        return read_diff(self.verifiers.repository, self.case.base, self.case.tree)
+
+
+Rule = Callable[[Case, Examination], Verdict | None]
+
+
+def commit_is_taken(case: Case, examination: Examination) -> Verdict | None:
+    """The repository's own commit hooks agree to the commit."""
+    return commit_hooks_agree(case, examination, examination.verifiers.commit_message(case))
+
+
+RULES: tuple[Rule, ...] = (
+    agent_ended,
+    something_changed,
+    protected_unchanged,
+    no_secrets,
+    says_blocked,
+    hooks_before_gates,
+    gates_hold,
+    hooks_after_gates,
+    evidence_holds,
+    stop_criteria_met,
+    promise_given,
+    criteria_hold,
+    reviewers_agree,
+    commit_is_taken,
+)
+MERGED: tuple[Rule, ...] = (gates_hold, evidence_holds, criteria_hold, commit_is_taken)
+"""What is judged again of work that holds by itself, once it is brought on top of what landed meanwhile."""
+
+
+def judge(case: Case, verifiers: Verifiers, *, only: Sequence[Rule] | None = None) -> Judgement:
+    """The verdict on an attempt. Raises Cancelled, GitError, and RalphError for what ends the run."""
+    examination = Examination(case, verifiers)
+    verdict = _verdict(case, examination, RULES if only is None else only)
+    if verdict.action == "continue":
+        told = filter(None, (verdict.feedback, *_denials(case)))
+        verdict = replace(verdict, feedback="\n\n".join(told))
+    return Judgement(
+        verdict=verdict,
+        checks=(*examination.gate_results(), *examination.checks),
+        changed_checks=examination.changed_checks,
+        evidence=examination.evidence,
+        review=examination.review,
+        log=tuple(examination.log),
+        already_done=examination.already_done,
+    )
+
+
+def _verdict(case: Case, examination: Examination, rules: Sequence[Rule]) -> Verdict:
+    for rule in rules:
+        try:
+            verdict = rule(case, examination)
+        except (Cancelled, GitError, RalphError):
+            raise
+        except Exception as error:  # noqa: BLE001 - a fault of the judge's own is no fault of the attempt
+            told = (
+                f"Ralph itself failed while it judged ({rule.__name__}): {type(error).__name__}: {clipped(str(error))}"
+            )
+            examination.log.append(told)
+            examination.verifiers.report(Notice("warning", told))
+            return Verdict(action="stop", hook="judge", reason=told, stop_reason="error", counts=False)
+        if verdict is not None:
+            return verdict
+    return Verdict(action="complete", hook="judge", reason="everything that is configured holds")
+
+
+def _denials(case: Case) -> Iterator[str]:
+    """Tools that the agent was refused, with the setting that would allow them."""
+    if case.result is None or not case.result.permission_denials:
+        return
+    where = case.result.allowed_by or "permissions of this agent in tools.executors of .rulebook-ralph/config.yaml"
+    denied = some(case.result.permission_denials)
+    yield f"You were not allowed to use: {denied}. Do without it; a person can allow it ({where})."

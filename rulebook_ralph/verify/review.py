@@ -1,0 +1,384 @@
+"""Reviews of changes: a reviewer is asked about all of a change, part by part, and nothing ships by default.
+
+Quick at each attempt, deep before a task completes, final for the branch when all tasks are completed. What was asked
+before and is the same is not asked again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Event
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+from msgspec.structs import asdict
+
+from rulebook_ralph.agents.question import Ask, GivenUpError, ModelError, Question
+from rulebook_ralph.config.settings import Config, Reviewer
+from rulebook_ralph.git.diff import read_diff
+from rulebook_ralph.git.repository import Repository
+from rulebook_ralph.report import events
+from rulebook_ralph.tasks.model import Task
+from rulebook_ralph.tasks.results import Verdict
+from rulebook_ralph.tasks.review import (
+    GivenUp,
+    Memory,
+    Review,
+    ReviewDecision,
+    ReviewIssue,
+    ReviewLook,
+    Seen,
+    Tier,
+    feedback,
+    joined,
+    reviewed,
+    together,
+)
+from rulebook_ralph.tasks.text import capital, clipped, estimated_tokens, one_line, printable, printable_block
+from rulebook_ralph.verify import reviewers
+from rulebook_ralph.verify.material import (
+    RULE_OF_DATA,
+    RULE_OF_LINES,
+    ShownFile,
+    UnusableAnswerError,
+    answered_or_error,
+    claims,
+    decoded,
+    envelope,
+    is_generated,
+    parts,
+    read_texts,
+    schema_of,
+    shown_files,
+)
+from rulebook_ralph.verify.redaction import Redactor, cleaned
+from rulebook_ralph.verify.rules import SecretFound, secrets_in
+from rulebook_ralph.verify.workspace import Cancelled
+
+if TYPE_CHECKING:
+    from rulebook_ralph.verify.case import Case
+    from rulebook_ralph.verify.judge import Examination
+
+BUDGET = 60_000
+"""Tokens of one question's data."""
+MOST_QUESTIONS = 20
+"""So many full ones for one look; a change that fills more is too large to be reviewed."""
+_AROUND = 10
+"""Unchanged lines that are shown before and after changed ones."""
+_SMALLEST = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewedChange:
+    """What there is to review: two trees, and what the change is for. `commit_messages` are the author's own words.
+    `with_secrets`: nobody has looked for secrets in it yet.
+    """
+
+    title: str
+    base: str
+    tree: str
+    description: str = ""
+    acceptance_criteria: tuple[str, ...] = ()
+    commit_messages: tuple[str, ...] = ()
+    with_secrets: bool = False
+
+
+class _NoReviewError(Exception):
+    """The change was not reviewed to the end: why. `unasked`: the reviewer could not be asked or gave no answer that
+    can be used, which is nobody's doing; `stop_reason` is what that ends.
+    """
+
+    def __init__(self, problem: str, *, unasked: bool, stop_reason: GivenUp | None = None) -> None:
+        super().__init__(problem)
+        self.unasked = unasked
+        self.stop_reason = stop_reason
+
+
+AskOf = Callable[[Reviewer], Ask]
+"""Asks a reviewer, whose model is filled in, as often as the retry policy says. Raises ModelError where there is no
+model, and GivenUpError where asking again is not worth it any more.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewers:
+    """Asks the configured reviewers. `memory` is what they said before, and comes to have what they say."""
+
+    config: Config
+    repository: Repository
+    ask_of: AskOf
+    redactor: Redactor
+    cancelled: Event
+    memory: Memory = field(default_factory=dict)
+    budget: int = BUDGET
+
+    def for_task(
+        self, task: Task, tier: Tier, change: ReviewedChange, report: Callable[[events.Event], None]
+    ) -> Review | None:
+        """What the reviewer of a task's attempts says; None where that tier is off. Raises Cancelled, GitError."""
+        reviewer = reviewers.reviewer_in_loop(self.config, task, tier)
+        return None if reviewer is None else self.review(reviewer, tier, change, report)
+
+    def of_branch(self, change: ReviewedChange, report: Callable[[events.Event], None], tier: Tier = "final") -> Review:
+        """What the reviewer of branches says. Raises Cancelled, GitError."""
+        return self.review(reviewers.reviewer_of_branch(self.config, tier), tier, change, report)
+
+    def review(
+        self, reviewer: Reviewer, tier: Tier, change: ReviewedChange, report: Callable[[events.Event], None]
+    ) -> Review:
+        """What that reviewer says of a change. Raises Cancelled, GitError."""
+        name = reviewer.name or reviewer.id
+        report(events.ReviewStarted(tier, name))
+        started = time.monotonic()
+        diff = read_diff(self.repository, change.base, change.tree)
+        files = shown_files(
+            diff,
+            read_texts(self.repository, change.base, change.tree, diff),
+            clean=self.redactor.clean,
+            budget=self.budget,
+            around=_AROUND,
+        )
+        secrets = secrets_in(diff, self.redactor) if change.with_secrets else ()
+        own = [*map(_secret, secrets), *map(_unreadable, filter(_is_hidden, files))]
+        look = _Looking(self, reviewers.with_model(self.config, reviewer, tier), tier, change, files)
+        missed = _NoReviewError("", unasked=False)
+        try:
+            look.look()
+        except _NoReviewError as no_review:
+            missed = no_review
+        reason = str(missed)
+        decision = "REVISE" if own else look.decision(undecided=bool(reason))
+        outcome = ReviewLook(
+            tier=tier,
+            reviewer=name,
+            decision=decision,
+            reason=reason,
+            questions=look.questions,
+            unasked=missed.unasked,
+            stop_reason=missed.stop_reason,
+            duration_ms=round((time.monotonic() - started) * 1000),
+        )
+        not_reviewed = [f"{file.name}: {file.why_not}" for file in files if file.why_not]
+        said = cleaned(reviewed([*own, *look.issues], [outcome], not_reviewed), self.redactor.clean)
+        report(events.ReviewEnded(said))
+        return said
+
+
+class _Looking:
+    """One look at a change: what is known of its parts, and what comes to be."""
+
+    def __init__(
+        self, asked_by: Reviewers, reviewer: Reviewer, tier: Tier, change: ReviewedChange, files: Sequence[ShownFile]
+    ) -> None:
+        self._reviewers = asked_by
+        self._reviewer = reviewer
+        self._change = change
+        self._files = files
+        self._checks = reviewers.checks_of(tier, reviewer.checks)
+        self._seen: list[Seen] = []
+        self.questions = 0
+
+    @property
+    def issues(self) -> list[ReviewIssue]:
+        return [issue for seen in self._seen for issue in seen.issues]
+
+    def decision(self, *, undecided: bool) -> ReviewDecision:
+        found: list[ReviewDecision] = [seen.decision for seen in self._seen]
+        return joined([*found, "UNDECIDED"] if undecided else found)
+
+    def look(self) -> None:
+        """Ask about every part that is not known. Raises _NoReviewError, Cancelled."""
+        budget = self._reviewers.budget
+        size, most = sum(file.tokens for file in self._files), MOST_QUESTIONS * budget
+        if size > most:
+            problem = f"the change is too large to be reviewed: {size:,} tokens, of at most {most:,}; split it"
+            raise _NoReviewError(problem, unasked=False)
+        said = claims(self._reviewers.redactor.clean, commit_messages=self._change.commit_messages)
+        divided = parts(self._files, max(_SMALLEST, budget - estimated_tokens("".join(said.values()))))
+        for number, part in enumerate(divided, start=1):
+            self._seen.append(self._part(part, said, number, len(divided)))
+
+    def _part(self, files: Sequence[ShownFile], said: Mapping[str, str], number: int, many: int) -> Seen:
+        data = envelope(**said, files=[file.data for file in files])
+        key = self._key(data, number, many)
+        if key not in self._reviewers.memory:
+            self._reviewers.memory[key] = self._asked(data, number, many)
+        return self._reviewers.memory[key]
+
+    def _key(self, data: str, number: int, many: int) -> str:
+        reviewer = self._reviewer
+        asked = f"{reviewer.id}\n{reviewer.executor}\n{reviewer.model}\n{self._instructions(number, many, '')}\n{data}"
+        return hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def _asked(self, data: str, number: int, many: int) -> Seen:
+        cancelled = self._reviewers.cancelled
+
+        def question(problem: str) -> Question:
+            if cancelled.is_set():
+                raise Cancelled
+            self.questions += 1
+            return Question(
+                self._instructions(number, many, problem), data, schema_of(ReviewAnswer), self._reviewer.model
+            )
+
+        try:
+            decision, issues = answered_or_error(
+                self._reviewers.ask_of(self._reviewer), question, lambda text: read_answer(text, self._files)
+            )
+        except ModelError as error:
+            if cancelled.is_set():
+                raise Cancelled from error
+            stop_reason = error.stop_reason if isinstance(error, GivenUpError) else None
+            why = clipped(str(error)) or "it gave no answer"
+            raise _NoReviewError(why, unasked=True, stop_reason=stop_reason) from error
+        return Seen(decision=decision, issues=issues)
+
+    def _instructions(self, part: int, parts: int, problem: str) -> str:
+        """What the reviewer is told by Ralph. `problem` is what was wrong with its last answer."""
+        change, text = self._change, [_RULES]
+        if parts > 1:
+            text += [f"This is part {part} of {parts} of the change; what is missing here may stand in another part.\n"]
+        text += [f"The task: {printable(change.title)}\n{printable_block(change.description)}"]
+        if change.acceptance_criteria:
+            text += ["It is done when:", *(f"- {one_line(each, _LONGEST_TEXT)}" for each in change.acceptance_criteria)]
+        text += ["\nLook for, in this order of importance:"]
+        text += [f"{number}. {one_line(each, _LONGEST_TEXT)}" for number, each in enumerate(self._checks, start=1)]
+        return self._reviewers.redactor.clean("\n".join([*text, *([f"\n{problem}"] if problem else [])]))
+
+
+def reviewers_agree(case: Case, examination: Examination) -> Verdict | None:
+    """Every reviewer that is asked says SHIP; the deep one is asked only where the quick one did."""
+    verifiers = examination.verifiers
+    if verifiers.reviewers is None or not examination.diff():
+        return None
+    change = ReviewedChange(
+        title=case.task.title,
+        base=case.base,
+        tree=case.tree,
+        description=case.task.description,
+        acceptance_criteria=case.task.acceptance_criteria,
+    )
+    said: list[Review] = []
+    for tier in reviewers.tiers_of(last_stage=case.last_stage):
+        review = verifiers.reviewers.for_task(case.task, tier, change, verifiers.report)
+        if review is None:
+            continue
+        said.append(review)
+        examination.review = together(said)
+        if review.decision != "SHIP":
+            return _verdict(tier, review)
+    return None
+
+
+def _verdict(tier: Tier, review: Review) -> Verdict:
+    if review.decision == "REVISE":
+        reason = f"the {tier} review says REVISE: {review.summary}"
+        return Verdict(action="continue", hook="review", reason=reason, feedback=feedback(review))
+    if review.unasked:  # another attempt would be paid for, and not be reviewed either
+        return Verdict(
+            action="stop",
+            hook="review",
+            reason=f"the {tier} reviewer could not be asked: {review.reason}; the work is kept and waits for it",
+            feedback="The work could not be reviewed, which is not your doing. If it is done, leave it; say so again.",
+            stop_reason=review.stop_reason or "error",
+            counts=False,
+        )
+    return Verdict(
+        action="continue",
+        hook="review",
+        reason=f"the {tier} review came to no decision: {review.reason}",
+        feedback=f"The {tier} review of the work came to no decision: {review.reason}.\nNothing completes without one. "
+        "Go over the change once more: is all of it needed, plain, and of a size that can be reviewed?",
+    )
+
+
+def _is_hidden(file: ShownFile) -> bool:
+    """Whether an author could have made the file so in order that nobody looks."""
+    large = file.why_not == "too large" and not is_generated(file.path)
+    return large or file.why_not == "a secret over several lines"
+
+
+def _secret(found: SecretFound) -> ReviewIssue:
+    return ReviewIssue(
+        file=found.path,
+        lines=(found.line or 0, found.line or 0),
+        type="security",
+        severity="high",
+        description=f"{capital(found.what)}.",
+        suggestion="Take it out, and replace it: whoever saw it has it.",
+        agent_prompt=f"Take the secret out of {found.path}; read it from the environment or a file that git ignores.",
+    )
+
+
+def _unreadable(file: ShownFile) -> ReviewIssue:
+    return ReviewIssue(
+        file=file.path,
+        lines=(0, 0),
+        type="other",
+        severity="high",
+        description=f"Nobody can review this file: {file.why_not}.",
+        suggestion="Split it, leave it out of the repository, or take the secret out.",
+        agent_prompt=f"Make {file.path} a file that can be reviewed, or take it out of the change: {file.why_not}.",
+    )
+
+
+# The question and its answer
+
+_LONGEST_TEXT = 4_000
+
+_RULES = f"""\
+You review a change to a repository. The author gains by being believed; you gain nothing.
+
+Rules:
+1. {RULE_OF_DATA}
+2. {RULE_OF_LINES}
+3. Report real faults in what was added or taken away, no matters of taste. What you cannot see from here is no fault.
+4. Severity `high`: it must not be merged so. `medium`: it should be mended. `low`: it might be.
+5. `decision` is SHIP where nothing must be mended first, else REVISE; with an issue of high severity it is REVISE.
+6. Each issue names the file as it is named in the data, and `lines`, the first and the last number of its place; both
+   are 0 for what is said of the file itself. `agentPrompt` is an instruction that stands by itself, by which an agent
+   that sees nothing else mends it.
+7. Answer with one JSON object by the schema and nothing else.
+"""
+
+
+class AnswerIssue(ReviewIssue, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An issue as it was answered."""
+
+
+class ReviewAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a reviewer answers."""
+
+    decision: Literal["SHIP", "REVISE"]
+    issues: tuple[AnswerIssue, ...]
+
+
+def read_answer(text: str, files: Sequence[ShownFile]) -> tuple[Literal["SHIP", "REVISE"], tuple[ReviewIssue, ...]]:
+    """The decision and the issues, each of a file and lines that the change has. Raises UnusableAnswerError."""
+    answer = decoded(text, ReviewAnswer)
+    if answer.decision == "SHIP" and any(issue.severity == "high" for issue in answer.issues):
+        raise UnusableAnswerError("the decision is SHIP, and there is an issue of high severity")
+    if answer.decision == "REVISE" and not answer.issues:
+        raise UnusableAnswerError("the decision is REVISE, and there is no issue to be mended")
+    return answer.decision, tuple(_placed(issue, files) for issue in answer.issues)
+
+
+def _placed(issue: ReviewIssue, files: Sequence[ShownFile]) -> ReviewIssue:
+    """The issue by the file's real path, its texts fit to be shown."""
+    meant = [file for file in files if file.is_called(issue.file)]  # a large file comes in several pieces
+    if not meant:
+        raise UnusableAnswerError(f"the change does not touch the file {printable(issue.file)[:200]}")
+    first, last = issue.lines
+    if not 0 <= first <= last or (last > 0) != (first > 0) or (meant[0].last and last > meant[0].last):
+        raise UnusableAnswerError(f"{meant[0].name} has no lines {first} to {last}; its last one is {meant[0].last}")
+    if not issue.description.strip():
+        raise UnusableAnswerError("an issue has no description")
+    told = {name: _fit(value) for name, value in asdict(issue).items() if isinstance(value, str)}
+    return ReviewIssue(**{**asdict(issue), **told, "file": meant[0].path})
+
+
+def _fit(text: str) -> str:
+    return printable_block(text.strip()[:_LONGEST_TEXT])

@@ -1,0 +1,367 @@
+"""Rules of the judge that look at what is there, and run nothing: how the agent ended, what it said, what it changed.
+
+Each gives the verdict with which the judge ends there, or None where it has nothing against the attempt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rulebook_ralph.config.settings import StepKind, StopCriteria, VerificationStep
+from rulebook_ralph.git.diff import FileDiff
+from rulebook_ralph.tasks.model import VERIFY
+from rulebook_ralph.tasks.patterns import Globs, Search, search
+from rulebook_ralph.tasks.results import AgentResult, CheckResult, ErrorKind, ToolResult, Verdict, feedback_excerpt
+from rulebook_ralph.tasks.text import capital, clipped
+
+if TYPE_CHECKING:
+    from rulebook_ralph.verify.case import Case
+    from rulebook_ralph.verify.judge import Examination
+    from rulebook_ralph.verify.redaction import Redactor
+
+CANNOT_HEAL: frozenset[ErrorKind] = frozenset({"authentication", "billing", "not-installed"})
+"""Faults of an agent that no waiting heals."""
+COUNTED: frozenset[ErrorKind] = frozenset({"max-turns", "max-budget"})
+"""Faults that say something of the task: limits that somebody set for the work."""
+
+DENIAL = "VERIFICATION_FAIL"
+"""What an agent says alone on a line where a task is to verify something and it does not hold."""
+
+_MOST_TOLD = 10
+_CHANGED = {"A": "added", "M": "changed", "D": "deleted", "R": "renamed"}
+
+
+def agent_ended(case: Case, _: Examination) -> Verdict | None:
+    """The agent itself failed, was ended, was cut off or hit a limit: whatever it printed, nothing is completed."""
+    result = case.result
+    if result is None or result.status == "finished":
+        return None
+    fault = result.fault
+    if result.killed_by == "interrupted":
+        return Verdict(action="stop", hook="agent", reason="interrupted", stop_reason="interrupted", counts=False)
+    if fault is not None and fault.kind in CANNOT_HEAL:
+        reason = f"the agent cannot work ({fault.kind}): {fault.message}"
+        return Verdict(action="stop", hook="agent", reason=reason, stop_reason="error", counts=False)
+    if fault is not None and fault.kind == "usage-limit":
+        until = f", until {fault.resets_at}" if fault.resets_at else ""
+        reason = f"the agent's usage limit is reached{until}: {fault.message}"
+        return Verdict(action="stop", hook="agent", reason=reason, stop_reason="rate-limited", counts=False)
+    if result.killed_by is not None:
+        return _killed(result, by_run=case.run_limited)
+    if result.status == "truncated":
+        reason = "the agent's output ended without its end event: it was cut off"
+    else:
+        reason = f"the agent failed: {fault.message if fault else f'it ended with exit code {result.exit_code}'}"
+    counts = fault is None or fault.kind in COUNTED
+    return Verdict(action="continue", hook="agent", reason=reason, feedback=capital(reason), counts=counts)
+
+
+def _killed(result: AgentResult, *, by_run: bool) -> Verdict:
+    if result.killed_by == "wall-time" and by_run:
+        reason = "the run's time limit ended the agent"
+        return Verdict(action="stop", hook="agent", reason=reason, stop_reason="max-wall-time", counts=False)
+    what = "took longer than the limit" if result.killed_by == "wall-time" else "gave no output for too long"
+    reason = f"the agent {result.killed_for or what} and was ended by Ralph"
+    return Verdict(
+        action="continue", hook="agent", reason=reason, feedback=f"{capital(reason)}. Work in smaller steps."
+    )
+
+
+def nothing_changed(case: Case, _: Examination) -> Verdict:
+    """What an attempt is told that was to change files, and changed none."""
+    said = case.result.final_text if case.result else ""
+    claims = case.parsed.status == "completed"
+    empty = "" if said.strip() else " and the final message was empty"
+    return Verdict(
+        action="continue",
+        hook="work",
+        reason=f"the agent {'said it was done, but ' if claims else ''}changed nothing{empty}",
+        feedback=f"{'You said it was done, but no' if claims else 'No'} file differs from the base commit{empty}. "
+        "Do the work in the files of the repository. (Files that git ignores and .rulebook-ralph/ do not count.)",
+    )
+
+
+def protected_unchanged(_: Case, examination: Examination) -> Verdict | None:
+    """No file is changed that a person declared to be out of bounds."""
+    protect = examination.verifiers.config.protect
+    found = list(_protected(examination, protect)) if protect else []
+    if not found:
+        return None
+    listed = "\n".join(f"- {each}" for each in found)
+    return Verdict(
+        action="continue",
+        hook="protect",
+        reason=clipped(f"{found[0]}{_and_more(len(found) - 1)}"),
+        feedback="No task may change these files (`protect` in .rulebook-ralph/config.yaml). Put them back as they "
+        f"were:\n{listed}",
+    )
+
+
+def _protected(examination: Examination, protect: Sequence[str]) -> Iterator[str]:
+    globs = Globs(protect)
+    for file in examination.diff():
+        if file.old_path is not None and file.old_path != file.path and globs.match(file.old_path):
+            yield f"{file.old_path} is protected, and was renamed to {file.path}"
+        elif globs.match(file.path):
+            yield f"{file.path} is protected, and was {_CHANGED[file.kind]}"
+
+
+def no_secrets(case: Case, examination: Examination) -> Verdict | None:
+    """No secret was added. A task's `mayChange` allows what looks like one in a file, but none of this environment."""
+    allowed = Globs(case.task.may_change)
+    every = secrets_in(examination.diff(), examination.verifiers.redactor)
+    found = [each for each in every if each.own or not allowed.match(each.path)]
+    return _secrets_told(found) if found else None
+
+
+def _secrets_told(found: Sequence[SecretFound]) -> Verdict:
+    listed = "\n".join(f"- {each}" for each in found)
+    return Verdict(
+        action="continue",
+        hook="secrets",
+        reason=clipped(f"{found[0]}{_and_more(len(found) - 1)}"),
+        feedback="Secrets must not get into the repository. Take these out (read them from the environment); an "
+        f"example should be plainly none, and a person can name the file in the task's `mayChange`:\n{listed}",
+    )
+
+
+def says_blocked(case: Case, examination: Examination) -> Verdict | None:
+    """The agent says that it cannot go on without a person: by the marker, or as `stopCriteria.blockedRegex` finds."""
+    said = case.parsed.blocked_reason
+    if said is None and case.stop_criteria.blocked_regex and case.result is not None:
+        searched = search(case.stop_criteria.blocked_regex, case.result.final_text)
+        if searched.problem:
+            examination.log.append(f"stopCriteria.blockedRegex {searched.problem}")
+        said = None if searched.found is None else clipped(searched.found) or "no reason given"
+    if said is None:
+        return None
+    reason = f"the agent is blocked: {said}"
+    return Verdict(action="stop", hook="blocked", reason=reason, stop_reason="blocked", feedback=reason)
+
+
+def promise_given(case: Case, _: Examination) -> Verdict | None:
+    """The stage's promise, alone on its line in the final message, or the pattern that stands for it; and no denial."""
+    if case.result is None:
+        return None
+    if denied := _denial(case):
+        return Verdict(
+            action="continue",
+            hook="promise",
+            reason=f"the agent said {denied}",
+            feedback=f"The last attempt ended with {DENIAL}: what was to be verified does not hold. See its report for "
+            "what is missing, mend it, and verify it again.",
+        )
+    asked = case.stop_criteria
+    if not asked.require_promise and not asked.success_regex:
+        return None
+    if asked.require_promise and token_given(case):
+        return None
+    searched = _alias(case)
+    return None if searched.found is not None else _not_promised(case, searched)
+
+
+def is_promised(case: Case) -> bool:
+    """Whether the promise was given, its pattern found, or none is asked for."""
+    asked = case.stop_criteria
+    return token_given(case) or _alias(case).found is not None or not (asked.require_promise or asked.success_regex)
+
+
+def token_given(case: Case) -> bool:
+    """Whether the token stands alone on a line of the final message."""
+    return _token(case) in case.parsed.promises
+
+
+def _token(case: Case) -> str:
+    return " ".join(case.criteria[0].criteria.promise.split())
+
+
+def _alias(case: Case) -> Search:
+    pattern = case.stop_criteria.success_regex
+    return search(pattern, case.result.final_text) if pattern and case.result is not None else Search()
+
+
+def _denial(case: Case) -> str:
+    """The denial as a plain line of the final message of a task that verifies, or empty."""
+    if case.result is None or (VERIFY not in case.task.markers and case.implements):
+        return ""
+    lines = (line.strip("`* \t") for line in case.result.final_text.splitlines())
+    return next((clipped(line) for line in lines if line == DENIAL or line.startswith(f"{DENIAL}:")), "")
+
+
+def _not_promised(case: Case, searched: Search) -> Verdict:
+    wanted, asked = _token(case), case.stop_criteria
+    advice = (
+        f"If the task is truly done, end your final message with the promise tag around {wanted}, alone on its own "
+        "line; if not, go on."
+    )
+    if not asked.require_promise:
+        reason = "the final message does not match stopCriteria.successRegex"
+        advice = "If the task is truly done, end your final message with the text that this project asks for."
+    elif case.parsed.promises:
+        reason = f"another promise than {wanted} was given: {clipped(case.parsed.promises[-1])}"
+    elif case.parsed.stray_promise:
+        reason = f"the promise {wanted} was not given alone on its line, but within: {case.parsed.stray_promise}"
+    else:
+        reason = f"the promise {wanted} was not given"
+    if searched.problem:
+        reason = f"{reason} (stopCriteria.successRegex {searched.problem})"
+    return Verdict(action="continue", hook="promise", reason=reason, feedback=f"{capital(reason)}. {advice}")
+
+
+def stop_criteria_met(case: Case, examination: Examination) -> Verdict | None:
+    """What `stopCriteria` asks for besides the promise: gates of a kind that passed, tools that ended without errors.
+
+    What is required and was not run is not satisfied.
+    """
+    missing = list(_missing_gates(case.stop_criteria, examination.gate_results()))
+    failed: tuple[ToolResult, ...] = ()
+    if case.stop_criteria.require_no_errors and case.result is not None:
+        failed = failed_tools(case.result.tool_results)
+    if failed:
+        missing.append(f"the last run of {_named(failed[0])} failed{_and_more(len(failed) - 1)}")
+    if not missing:
+        return None
+    return Verdict(
+        action="continue",
+        hook="stop-criteria",
+        reason="; ".join(missing),
+        feedback="\n\n".join([*(f"{capital(each)}." for each in missing), *map(_told, failed[:_MOST_TOLD])]),
+    )
+
+
+def required_kinds(criteria: StopCriteria) -> dict[StepKind, str]:
+    """The kinds of gate that must have run and passed, each with the setting that asks for it."""
+    asked: tuple[tuple[bool, StepKind, str], ...] = (
+        (criteria.require_passing_tests, "test", "requirePassingTests"),
+        (criteria.require_lint, "lint", "requireLint"),
+        (criteria.require_type_check, "typecheck", "requireTypeCheck"),
+    )
+    return {kind: f"stopCriteria.{name}" for required, kind, name in asked if required}
+
+
+def unsatisfiable(criteria: StopCriteria, steps: Iterable[VerificationStep]) -> tuple[str, ...]:
+    """What no attempt can satisfy, as no gate of that kind is configured: one line each, for before the start."""
+    kinds = {step.kind for step in steps}
+    return tuple(
+        f"{setting} asks for a gate of the kind {kind}, and verification.steps has none"
+        for kind, setting in required_kinds(criteria).items()
+        if kind not in kinds
+    )
+
+
+def failed_tools(results: Iterable[ToolResult]) -> tuple[ToolResult, ...]:
+    """The last run of each distinct command, of those that failed. A run of which nothing is known says nothing."""
+    last: dict[tuple[str, str], ToolResult] = {}
+    for result in results:
+        if result.success is not None:
+            last[result.name, " ".join(result.command.split())] = result
+    return tuple(result for result in last.values() if result.success is False)
+
+
+def _missing_gates(criteria: StopCriteria, results: Sequence[CheckResult]) -> Iterator[str]:
+    for kind, setting in required_kinds(criteria).items():
+        of_kind = [result for result in results if result.kind == kind]
+        if all(result.skipped for result in of_kind):
+            yield f"{setting}: no gate of the kind {kind} was run"
+        if red := [result.step for result in of_kind if result.failed]:
+            yield f"{setting}: {', '.join(red)} did not pass"
+
+
+def _named(tool: ToolResult) -> str:
+    return f"{tool.name} ({clipped(tool.command)})" if tool.command.strip() else tool.name
+
+
+def _told(tool: ToolResult) -> str:
+    output = feedback_excerpt(tool.output, head=5, tail=15)
+    told = f"The last run of {_named(tool)} failed (stopCriteria.requireNoErrors)."
+    return f"{told} Output:\n{output}" if output.strip() else told
+
+
+def _and_more(count: int) -> str:
+    return f" (and {count} more)" if count > 0 else ""
+
+
+# Secrets in what an attempt added; what they are is never told
+
+_PRIVATE_KEY = re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
+_EXAMPLE = re.compile(
+    r"EXAMPLE|PLACEHOLDER|REDACTED|DUMMY|CHANGE.?ME|YOUR[-_ ]|NOT[-_ ]?(?:A[-_ ])?REAL|FAKE|SAMPLE|"
+    r"(.)\1{5,}|(?:0?123456|abcdef|\.\.\.|<[\w -]+>|\$\{|\{\{)",
+    re.IGNORECASE,
+)
+_TOKEN = re.compile(r"[A-Za-z0-9_+/.-]{8,}")
+_LONGEST = 20_000
+_KEY_LINE = re.compile(r"^[\s\"'+\\n]*[A-Za-z0-9+/=]{32,}")
+
+
+@dataclass(frozen=True, slots=True)
+class SecretFound:
+    """A place that was given a secret. `own`: it is a secret of this environment, which no task can ask for."""
+
+    path: str
+    line: int | None
+    what: str
+    own: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.path}{f':{self.line}' if self.line else ''}: {self.what}"
+
+
+def secrets_in(diff: Iterable[FileDiff], redactor: Redactor) -> Iterator[SecretFound]:
+    """The first secret of each file that was given one."""
+    for file in diff:
+        if (found := _in_name(file, redactor) or _in_lines(file, redactor)) is not None:
+            yield found
+
+
+def _in_name(file: FileDiff, redactor: Redactor) -> SecretFound | None:
+    folder = file.path.rpartition("/")[0] or "."
+    if file.kind not in ("A", "R") or not redactor.finds(file.path):
+        return None
+    if redactor.holds_value(file.path):
+        return SecretFound(folder, None, "a file was added whose name holds a secret of this environment", own=True)
+    if is_example(file.path, redactor):
+        return None
+    return SecretFound(folder, None, "a file whose name looks like a secret (a key or token) was added")
+
+
+def _in_lines(file: FileDiff, redactor: Redactor) -> SecretFound | None:
+    whole = "\n".join(line.text for line in file.added)
+    if "PRIVATE KEY" not in whole and not redactor.finds(whole):
+        return None
+    before = {line.text for line in file.removed}
+    lines = [line for line in file.added if line.text not in before]
+    if own := next((line for line in lines if redactor.holds_value(line.text)), None):
+        return SecretFound(file.path, own.number, "a secret of this environment was added", own=True)
+    for at, line in enumerate(lines):
+        text = line.text[:_LONGEST]
+        if begins := _PRIVATE_KEY.search(text):
+            following = lines[at + 1].text if at + 1 < len(lines) else ""
+            if _KEY_LINE.match(following) or _KEY_LINE.search(text[begins.end() :]):
+                return SecretFound(file.path, line.number, "a private key was added")
+        elif redactor.finds(text) and not is_example(text, redactor):
+            return SecretFound(file.path, line.number, "what looks like a secret (a key or token) was added")
+    return None
+
+
+def is_example(line: str, redactor: Redactor) -> bool:
+    """Whether nothing is left to find in a line once what is plainly made up is taken out of it."""
+    return not redactor.finds(_TOKEN.sub(lambda found: "" if _EXAMPLE.search(found[0]) else found[0], line))
+
+
+def without_private_keys(text: str, mark: str) -> str:
+    """The text with the lines of private keys replaced: whoever is shown one has it."""
+    lines, within = text.split("\n"), False
+    for at, line in enumerate(lines):
+        if begins := _PRIVATE_KEY.search(line):
+            within = True
+            if _KEY_LINE.search(line[begins.end() :]):
+                lines[at] = line[: begins.end()] + mark
+        elif within and _KEY_LINE.match(line):
+            lines[at] = mark
+        else:
+            within = False
+    return "\n".join(lines)

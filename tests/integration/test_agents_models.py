@@ -1,0 +1,502 @@
+"""The models that judge, for real: the API's client against a model on loopback, and an agent CLI as a process."""
+
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from msgspec.structs import replace
+
+from rulebook_ralph.agents import registry
+from rulebook_ralph.agents.agent import AgentLimits, Invocation
+from rulebook_ralph.agents.anthropic_model import ALIASES, AnthropicModel
+from rulebook_ralph.agents.cli import CliAgent
+from rulebook_ralph.agents.models import FoundModel, _failure, model_from, without_tools
+from rulebook_ralph.agents.prices import Ledger
+from rulebook_ralph.agents.question import ModelError, ModelRefusedError, Question
+from rulebook_ralph.agents.roster import Roster
+from rulebook_ralph.config.settings import Config, Executor, Judge
+from rulebook_ralph.tasks.results import AgentFault, AgentResult, ErrorKind, Usage
+
+QUESTION = Question("Say yes.", "Some data.", {"type": "object", "properties": {}, "additionalProperties": False})
+
+
+def nobody(_names: tuple[str, ...], _usage: Usage, _cost_usd: float | None) -> None:
+    """Pays."""
+
+
+@dataclass
+class Reply:
+    """One answer of the server. `delay` in seconds comes before it."""
+
+    body: Any
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
+    delay: float = 0.0
+
+
+def said(*texts: str, stop_reason: str = "end_turn", **changed: Any) -> Reply:
+    blocks = [{"type": "text", "text": text} for text in texts]
+    message = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": blocks,
+        "stop_reason": stop_reason,
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    }
+    return Reply({**message, **changed})
+
+
+def failed(status: int, message: str, **headers: str) -> Reply:
+    body = {"type": "error", "error": {"type": "some_error", "message": message}}
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Reply(body, status, {"content-type": "application/json", "x-should-retry": "false", **names})
+
+
+@dataclass
+class Server:
+    url: str
+    requests: list[dict[str, Any]]
+    keys: list[str]
+
+
+@contextmanager
+def serving(answer: Callable[[dict[str, Any]], Reply]) -> Iterator[Server]:
+    """A model that speaks the Messages API on loopback."""
+    seen = Server("", [], [])
+    over = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            seen.requests.append(request)
+            sent = self.headers.get("x-api-key") or self.headers.get("authorization") or ""
+            seen.keys.append(sent.removeprefix("Bearer "))  # 2.12 sends a key as it sends a token
+            reply = answer(request)
+            over.wait(reply.delay)
+            body = reply.body.encode() if isinstance(reply.body, str) else json.dumps(reply.body).encode()
+            self.send_response(reply.status)
+            for name, value in reply.headers.items():
+                self.send_header(name, value)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_args: Any) -> None:
+            pass
+
+        def handle(self) -> None:
+            with suppress(ConnectionError):  # the client went away, as it should
+                super().handle()
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    seen.url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield seen
+    finally:
+        over.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+# The API
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def model(
+    url: str, *, timeout: float = 20, cancelled: threading.Event | None = None, retries: int = 2, **environment: str
+) -> AnthropicModel:
+    surroundings = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "test-key", **environment}
+    ended = cancelled or threading.Event()
+    return AnthropicModel(surroundings, model="haiku", timeout=timeout, cancelled=ended, retries=retries, spend=nobody)
+
+
+def test_a_question_over_http() -> None:
+    with serving(lambda _: said("yes")) as server:
+        assert model(server.url)(QUESTION) == "yes"
+    (request,) = server.requests
+    assert request["model"] == ALIASES["haiku"]
+    assert request["output_config"]["format"]["type"] == "json_schema"
+    assert (request["system"], request["messages"][0]["content"]) == ("Say yes.", "Some data.")
+    assert "temperature" not in request
+    assert server.keys == ["test-key"]
+
+
+def test_what_the_api_says_an_answer_took_is_told() -> None:
+    told: list[tuple[tuple[str, ...], Usage, float | None]] = []
+    usage = {"input_tokens": 7, "output_tokens": 5, "cache_read_input_tokens": 3, "cache_creation_input_tokens": None}
+    with serving(lambda _: said("a", usage=usage)) as server:
+        surroundings = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "test-key"}
+        ask = AnthropicModel(
+            surroundings, model="haiku", timeout=20, cancelled=threading.Event(), spend=lambda *said: told.append(said)
+        )
+        assert ask(Question("i", "d", {"type": "object"})) == "a"
+    assert told == [
+        ((ALIASES["haiku"], "haiku", "anthropic"), Usage(input_tokens=7, output_tokens=5, cache_read_tokens=3), None)
+    ]
+
+
+def test_texts_are_joined_and_thinking_is_left_out() -> None:
+    thinking = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    blocks = [thinking, {"type": "text", "text": "a"}, {"type": "text", "text": "b"}, {"type": "new", "text": "c"}]
+    with serving(lambda _request: said(content=blocks, usage=None)) as server:
+        assert model(server.url)(QUESTION) == "ab"
+
+
+def test_a_server_that_knows_no_schema_is_told_it_in_words() -> None:
+    def answer(request: dict[str, Any]) -> Reply:
+        if "output_config" in request:
+            return failed(400, "output_config: Extra inputs are not permitted")
+        return said("yes") if "The schema of the answer" in request["system"] else failed(500, "no schema")
+
+    with serving(answer) as server:
+        ask = model(server.url)
+        assert [ask(QUESTION), ask(QUESTION)] == ["yes", "yes"]
+    assert ["output_config" in request for request in server.requests] == [True, False, False]
+
+
+def test_the_question_names_the_model_and_a_token_will_do() -> None:
+    with serving(lambda _request: said("yes")) as server:
+        ask = model(server.url, ANTHROPIC_API_KEY="", ANTHROPIC_AUTH_TOKEN="subscription")
+        for name in ("Opus", "claude-next"):
+            ask(Question("Say yes.", "Data.", QUESTION.schema, model=name))
+    assert [request["model"] for request in server.requests] == [ALIASES["opus"], "claude-next"]
+    assert server.keys == ["subscription"] * 2
+
+
+def test_the_aliases_are_names_that_the_package_knows() -> None:
+    known = {name for literal in get_args(import_module("anthropic.types").Model) for name in get_args(literal)}
+    assert set(ALIASES.values()) <= known
+
+
+HTML = {"content-type": "text/html"}
+FAILURES: dict[str, tuple[Reply, str]] = {
+    "401": (failed(401, "invalid x-api-key"), r"HTTP 401: invalid x-api-key; check ANTHROPIC_API_KEY"),
+    "400": (failed(400, "Output blocked by content filtering policy"), r"HTTP 400: Output blocked"),
+    "402": (failed(402, "pay"), r"HTTP 402: pay"),
+    "403": (failed(403, "not yours"), r"HTTP 403: not yours"),
+    "413": (failed(413, "Request too large"), r"HTTP 413: Request too large"),
+    "422": (failed(422, "unprocessable"), r"HTTP 422: unprocessable"),
+    "no credit": (failed(400, "Your credit balance is too low to go on"), r"HTTP 400: Your credit balance"),
+    "404": (failed(404, "model: nope"), r"HTTP 404: model: nope; check judge.model"),
+    "429": (failed(429, "rate limit"), r"HTTP 429: rate limit"),
+    "529": (failed(529, "Overloaded"), r"HTTP 529: Overloaded"),
+    "an HTML error": (
+        Reply("<html>Bad\nGateway</html>", 502, {**HTML, "x-should-retry": "false"}),
+        "HTTP 502: an HTML page",
+    ),
+    "an HTML reply": (Reply("<html>Log in</html>", 200, HTML), "no message but something else; see ANTHROPIC_BASE_URL"),
+    "no JSON": (Reply("oops"), "the API could not be asked"),
+    "other JSON": (Reply({"hello": 1}), "no message but something else"),
+    "a list": (Reply([1]), "no message but something else"),
+    "a refusal": (said("I can't", stop_reason="refusal"), "the model refused to judge"),
+    "nothing": (said(), "an answer without text"),
+    "null": (said(content=None), "no message but something else"),
+}
+
+
+KINDS: dict[str, ErrorKind] = {
+    "401": "authentication",
+    "402": "billing",
+    "403": "authentication",
+    "no credit": "billing",
+    "404": "not-installed",
+    "429": "rate-limit",
+    "529": "overloaded",
+    "an HTML error": "overloaded",
+}
+"""Failures that come whatever the question is; all others may be the data's doing."""
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_every_failure_is_one_line_and_says_whose_doing_it_may_be(name: str) -> None:
+    reply, told = FAILURES[name]
+    with serving(lambda _request: reply) as server, pytest.raises(ModelError, match=told) as failure:
+        model(server.url)(QUESTION)
+    assert "\n" not in str(failure.value)
+    assert (failure.value.fault and failure.value.fault.kind) == KINDS.get(name)
+    assert isinstance(failure.value, ModelRefusedError) is (name not in KINDS)
+
+
+def test_a_short_fault_of_the_server_is_tried_again() -> None:
+    replies = iter([failed(529, "Overloaded", x_should_retry="true", retry_after_ms="1"), said("yes")])
+    with serving(lambda _request: next(replies)) as server:
+        assert model(server.url)(QUESTION) == "yes"
+
+
+def test_nobody_there_and_no_key_are_told() -> None:
+    with serving(lambda _request: said("yes")) as server:
+        pass
+    with pytest.raises(ModelError, match="cannot be reached") as failure:
+        model(server.url, retries=0)(QUESTION)
+    assert not isinstance(failure.value, ModelRefusedError)
+    with pytest.raises(ModelError, match="neither ANTHROPIC_API_KEY nor ANTHROPIC_AUTH_TOKEN is set"):
+        model(server.url, ANTHROPIC_API_KEY="")(QUESTION)
+    with pytest.raises(ModelError, match="the API"):
+        model("nonsense:// url", retries=0)(QUESTION)
+
+
+def test_a_slow_server_is_given_up() -> None:
+    with (
+        serving(lambda _request: Reply({}, delay=30)) as server,
+        pytest.raises(ModelRefusedError, match=r"0\.3 s|in time"),
+    ):
+        model(server.url, timeout=0.3)(QUESTION)
+
+
+def test_the_end_of_the_run_ends_a_question_at_once() -> None:
+    cancelled = threading.Event()
+
+    def answer(_request: dict[str, Any]) -> Reply:
+        cancelled.set()
+        return Reply({}, delay=30)
+
+    with serving(answer) as server:
+        started = time.monotonic()
+        with pytest.raises(ModelError, match="told to end"):
+            model(server.url, cancelled=cancelled)(QUESTION)
+        assert time.monotonic() - started < 10
+
+
+def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "anthropic", None)
+    with pytest.raises(ModelError, match=r"not installed: pip install 'rulebook-ralph\[anthropic\]'"):
+        model("http://127.0.0.1:9")(QUESTION)
+
+
+# Agents as models
+
+
+def agent_settings(tmp_path: Path, code: str, **changed: Any) -> Executor:
+    """A program as an agent: it reads the prompt on stdin."""
+    program = tmp_path / "agent.py"
+    program.write_text(code, encoding="utf-8")
+    return Executor(id="mine", type="command", command=sys.executable, args=("-I", str(program)), **changed)
+
+
+def chosen(settings: Executor, *, judge: Judge | None = None, cancelled: threading.Event | None = None) -> FoundModel:
+    return model_of({"PATH": "/usr/bin:/bin"}, judge or Judge(executor="mine"), settings=settings, cancelled=cancelled)
+
+
+LOOKING = """
+import os, sys
+prompt = sys.stdin.read()
+assert os.listdir(".") == [], "the folder is empty"
+assert '"additionalProperties":false' in prompt, "the schema is told"
+assert prompt.index("Say yes.") < prompt.index("Some data.") < prompt.rindex("Answer now")
+print(os.getcwd())
+"""
+
+
+def test_an_agent_is_asked_in_an_empty_folder_that_is_gone_afterwards(tmp_path: Path) -> None:
+    found = chosen(agent_settings(tmp_path, LOOKING))
+    assert found.name == "mine"
+    assert found.ask
+    folder = Path(found.ask(QUESTION).strip())
+    assert not folder.exists()
+    assert not folder.parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "told", "may_be_the_datas_doing"),
+    [
+        ("import sys; sys.exit('no login')", "agent mine: .*no login", True),
+        ("pass", "agent mine gave no answer", True),
+        ("import time; time.sleep(30)", r"agent mine: no answer within 0\.4 s", True),
+        ("import sys; sys.exit(127)", "agent mine: exit code 127", False),
+    ],
+)
+def test_an_agent_that_fails_is_told_in_one_line(
+    tmp_path: Path, code: str, told: str, may_be_the_datas_doing: bool
+) -> None:
+    judge = Judge(executor="mine", timeout=0.4 if "sleep" in code else 20)
+    ask = chosen(agent_settings(tmp_path, code), judge=judge).ask
+    assert ask
+    with pytest.raises(ModelError, match=told) as failure:
+        ask(QUESTION)
+    assert "\n" not in str(failure.value)
+    assert isinstance(failure.value, ModelRefusedError) is may_be_the_datas_doing
+    assert failure.value.fault is not None, "whoever asks can ask again"
+
+
+FAULTS: dict[ErrorKind, bool] = {
+    kind: kind
+    not in {"not-installed", "authentication", "billing", "usage-limit", "rate-limit", "overloaded", "network"}
+    for kind in get_args(ErrorKind)
+}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_only_a_fault_that_comes_whatever_is_asked_excuses_an_agent(kind: ErrorKind) -> None:
+    result = AgentResult(agent="a", status="failed", fault=AgentFault(kind=kind, message="m"))
+    assert (_failure(result) is ModelRefusedError) is FAULTS[kind]
+    assert _failure(replace(result, status="killed", killed_by="wall-time")) is ModelRefusedError
+
+
+def test_the_end_of_the_run_ends_an_agent_that_judges(tmp_path: Path) -> None:
+    cancelled = threading.Event()
+    cancelled.set()
+    ask = chosen(agent_settings(tmp_path, "import time; time.sleep(30)"), cancelled=cancelled).ask
+    assert ask
+    with pytest.raises(ModelError, match="told to end"):
+        ask(QUESTION)
+
+
+def test_an_agent_that_is_not_there_is_told() -> None:
+    ask = chosen(Executor(id="mine", type="command", command="/nowhere/agent")).ask
+    assert ask
+    with pytest.raises(ModelError, match="/nowhere/agent"):
+        ask(QUESTION)
+    nothing = chosen(Executor(id="mine", type="unheard-of"))
+    assert nothing.ask is None
+    assert "unknown type" in nothing.missing
+
+
+# Which one
+
+
+def model_of(
+    environment: dict[str, str],
+    judge: Judge | None = None,
+    default: str = "claude",
+    *,
+    settings: Executor | None = None,
+    cancelled: threading.Event | None = None,
+) -> FoundModel:
+    def settings_of(name: str) -> Executor:
+        if settings and name == settings.id:
+            return settings
+        return Executor(id=name, type=name, args=("x",) if name == "scripted" else ())
+
+    return model_from(
+        judge or Judge(),
+        settings_of=settings_of,
+        default_executor=default,
+        make_agent=registry.create,
+        environment=environment,
+        cancelled=cancelled or threading.Event(),
+        spend=nobody,
+        named_by="judge",
+    )
+
+
+def test_a_key_chooses_the_api_and_without_one_the_default_agent_judges() -> None:
+    assert model_of({"ANTHROPIC_API_KEY": "k"}).name == ALIASES["haiku"]
+    assert model_of({"ANTHROPIC_AUTH_TOKEN": "t"}).name == ALIASES["haiku"]
+    assert model_of({"ANTHROPIC_API_KEY": "k"}, Judge(executor="claude")).name == "claude"
+    assert model_of({"ANTHROPIC_API_KEY": ""}).name == "claude"
+    no_key = model_of({}, Judge(executor="anthropic"))
+    assert (no_key.ask, bool(re.search("neither ANTHROPIC_API_KEY nor", no_key.missing))) == (None, True)
+    scripted = model_of({}, default="scripted")
+    assert (scripted.ask, "may not be one to judge" in scripted.missing) == (None, True)
+
+
+def test_without_the_package_the_default_agent_judges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "anthropic", None)
+    assert model_of({"ANTHROPIC_API_KEY": "k"}).name == "claude"
+    asked_for = model_of({"ANTHROPIC_API_KEY": "k"}, Judge(executor="anthropic"))
+    assert (asked_for.ask, "pip install" in asked_for.missing) == (None, True)
+
+
+def test_choosing_a_model_imports_no_client() -> None:
+    look = "import sys, rulebook_ralph.agents.roster; sys.exit('anthropic' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", look], check=False).returncode == 0
+
+
+NO_TOOLS = ("--tools", "", "--strict-mcp-config")
+
+
+ASSIGNMENT = Invocation("", Path("/"), Path("/"), AgentLimits(), {}, threading.Event(), lambda _: None)
+JUDGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "codex --sandbox danger-full-access -s x -c sandbox_mode=x --dangerously-bypass-approvals-and-sandbox -m x": (
+        ("codex", "exec", "--json", "--skip-git-repo-check", "--sandbox", "read-only", "-m", "x"),
+        (),
+    ),
+    "gemini --approval-mode yolo -y --yolo --model=x": (
+        ("gemini", "--output-format", "stream-json", "--approval-mode", "default", "--model=x"),
+        (),
+    ),
+    "qwen --approval-mode=yolo -y --model -y": (
+        ("qwen", "--output-format", "stream-json", "--approval-mode", "default", "--model", "own"),
+        (),
+    ),
+    "opencode --auto --attach http://x": (("opencode", "run", "--format", "json", "--model", "own"), ()),
+    "cursor -f --force": (("--model", "own"), ("-f", "--force")),
+    "copilot --allow-all-tools --allow-tool=shell": (("--model", "own"), ("--allow-all-tools", "--allow-tool=shell")),
+    "claude --permission-mode bypassPermissions --allowedTools Bash Edit --add-dir=/ --max-turns 5": (
+        ("--model", "haiku", *NO_TOOLS),
+        ("bypassPermissions", "Bash", "Edit", "--add-dir=/", "--max-turns"),
+    ),
+}
+
+
+@pytest.mark.parametrize("configured", JUDGES)
+def test_an_agent_that_judges_is_allowed_nothing(configured: str) -> None:
+    type_, *args = configured.split()
+    settings = without_tools(
+        Executor(id="a", type=type_, args=tuple(args), permissions="full", model="own", endpoint="http://x"),
+        "haiku",
+    )
+    assert (settings.permissions, settings.endpoint) == ("ask", "")
+    agent = registry.create(settings, {})
+    assert isinstance(agent, CliAgent)
+    argv = agent.argv(ASSIGNMENT)
+    expected, refused = JUDGES[configured]
+    assert argv[-len(expected) :] == expected
+    assert not set(refused) & set(argv)
+
+
+def test_a_program_of_the_users_own_keeps_its_args() -> None:
+    args = ("-f", "--tools", "x", "--auto")
+    assert without_tools(Executor(id="a", type="command", args=args), "haiku").args == args
+
+
+def test_a_model_named_for_another_agent_is_passed_on() -> None:
+    assert without_tools(Executor(id="a", type="codex", model="own"), "gpt-mini").model == "gpt-mini"
+
+
+def test_what_questions_cost_is_summed_for_the_iteration_whose_thread_asks() -> None:
+    usage = {"input_tokens": 1_000_000, "output_tokens": 1}
+    ledger = Ledger()
+    with serving(lambda _: said("yes", usage=usage)) as server:
+        environment = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "test-key"}
+        ask = Roster(Config(), environment).judging_model(threading.Event(), spend=ledger.spend).ask
+        assert ask
+
+        def work(number: int) -> None:
+            with ledger.paying(number):
+                for _ in range(number):
+                    ask(QUESTION)
+
+        workers = [threading.Thread(target=work, args=(number,)) for number in (1, 2)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        ask(QUESTION)
+    one, two = ledger.take(1), ledger.take(2)
+    assert one[0].input_tokens == 2_000_000, "its own, and the one that is nobody's"
+    assert two[0].input_tokens == 2_000_000
+    assert two[1] == pytest.approx(2 * 0.5, rel=1e-3), "by the usual price of haiku"
+    assert ledger.take(2) == (Usage(), None)

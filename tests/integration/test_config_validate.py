@@ -1,0 +1,87 @@
+"""`ralph validate` and `ralph doctor` find what a run refuses although each file by itself is well formed."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.harness import Project, make_project, task
+
+
+def bad_project(project: Project) -> None:
+    project.folder.prd.write_text(project.folder.prd.read_text().replace('"toy"', '"a..b"'))
+
+
+def bad_override(project: Project) -> None:
+    project.tasks(task("one"), task("two", overrides={"executor": "nobody"}))
+
+
+def bad_default(project: Project) -> None:
+    project.environment["RALPH_DEFAULTS__EXECUTOR"] = "nobody"
+
+
+def bad_fallback(project: Project) -> None:
+    text = project.folder.config.read_text()
+    project.folder.config.write_text(text.replace('"type": "command"', '"type": "command", "fallback": "nobody"'))
+
+
+def asks_too_much(project: Project) -> None:
+    project.tasks(task("one", overrides={"stopCriteria": {"requireLint": True}}))
+
+
+def bad_variable(project: Project) -> None:
+    project.environment["RALPH_LIMITS_MAX_COST_USD"] = "5"
+
+
+def bad_branch(project: Project) -> None:
+    project.folder.prd.write_text(
+        project.folder.prd.read_text().replace('"description"', '"branch": "a..b", "description"', 1)
+    )
+
+
+def bad_template(project: Project) -> None:
+    project.folder.templates.mkdir()
+    (project.folder.templates / "coder.md.j2").write_text("{{ promise }} {{ nothing_of_the_kind }}\n")
+
+
+def old_key(project: Project) -> None:
+    project.folder.config.write_text("git:\n  workspace: isolated\n")
+
+
+CASES: dict[Callable[[Project], None], str] = {
+    bad_branch: "$.branch: 'a..b' is no name for a branch",
+    old_key: "config.yaml:2: git.workspace: is gone: agents always work in clones",
+    bad_project: "$.project",
+    bad_override: "$.tasks[1].overrides.executor: agent nobody",
+    bad_default: "defaults.executor: agent nobody",
+    bad_fallback: "tools.executors[0].fallback: agent nobody",
+    asks_too_much: "$.tasks[0]: can never be completed",
+    bad_variable: "RALPH_LIMITS__MAX_COST_USD",
+}
+
+
+@pytest.mark.parametrize("spoil", CASES)
+def test_what_a_run_refuses_is_found(tmp_path: Path, spoil: Callable[[Project], None]) -> None:
+    project = make_project(tmp_path)
+    spoil(project)
+    found = project.ralph("validate")
+    assert (found.code, CASES[spoil] in found.out) == (2, True), found.out + found.err
+    refused = project.ralph("run")
+    assert (refused.code, project.records) == (2, []), refused.out + refused.err
+
+
+def test_a_broken_template_is_found(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    bad_template(project)
+    found = project.ralph("validate")
+    assert found.code == 2
+    assert "templates/coder.md.j2:1: 'nothing_of_the_kind' is undefined" in found.out
+
+
+def test_all_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    assert project.ralph("validate").out == "no problems\n"
+    project.folder.config.write_text("limits:\n  maxCost: 3\nrules: 1\n")
+    found = project.ralph("validate", "--json")
+    assert (found.code, found.json["valid"]) == (2, False)
+    assert [(each["line"], each["path"]) for each in found.json["problems"]] == [(2, "limits.maxCost"), (3, "rules")]

@@ -1,0 +1,193 @@
+"""Differences between trees as values, from real git."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rulebook_ralph.git import diff
+from rulebook_ralph.git.diff import FileDiff, Line, Versions, read_diff, read_versions
+from rulebook_ralph.git.repository import GitError, Repository, open_repository
+
+
+class Trees:
+    """A repository whose work tree is changed by hand and saved as trees."""
+
+    def __init__(self, root: Path) -> None:
+        root.mkdir()
+        self.root = root
+        self.repository: Repository
+        subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+        subprocess.run(["git", "commit", "-q", "--allow-empty", "-m", "first"], cwd=root, check=True)
+        self.repository = open_repository(root, os.environ)
+
+    def write(self, name: str, content: bytes | str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+    def save(self) -> str:
+        self.repository.run("add", "-A", "-f")
+        return self.repository.text("write-tree")
+
+    def diff(self, before: str) -> dict[str, FileDiff]:
+        return {file.path: file for file in read_diff(self.repository, before, self.save())}
+
+
+@pytest.fixture
+def trees(tmp_path: Path) -> Trees:
+    return Trees(tmp_path / "r")
+
+
+def lines(*pairs: tuple[int, str]) -> tuple[Line, ...]:
+    return tuple(Line(number, text) for number, text in pairs)
+
+
+def test_every_kind_of_change_has_its_lines_and_their_numbers(trees: Trees) -> None:
+    trees.write("kept.txt", "same\n")
+    trees.write("changed.txt", "one\ntwo\nthree\nfour\n")
+    trees.write("gone.txt", "a\nb\n")
+    trees.write("old/name.txt", "".join(f"line {n}\n" for n in range(20)))
+    trees.write("empty.txt", "")
+    before = trees.save()
+    trees.write("changed.txt", "one\nTWO\nthree\nfour\nfive")
+    (trees.root / "gone.txt").unlink()
+    (trees.root / "old/name.txt").unlink()
+    trees.write("new/name.txt", "".join(f"line {n}\n" for n in range(20)) + "more\n")
+    trees.write("added.txt", "-- x\n++ y\n@@ -1 +1 @@\ndiff --git a/x b/x\n")
+    (trees.root / "empty.txt").unlink()
+    trees.write("void.txt", "")
+    found = trees.diff(before)
+    assert found["changed.txt"] == FileDiff(
+        "M", "changed.txt", "changed.txt", lines((2, "TWO"), (5, "five")), lines((2, "two"))
+    )
+    assert found["gone.txt"] == FileDiff("D", "gone.txt", "gone.txt", (), lines((1, "a"), (2, "b")))
+    assert found["new/name.txt"] == FileDiff("R", "new/name.txt", "old/name.txt", lines((21, "more")), ())
+    assert found["added.txt"].added == lines((1, "-- x"), (2, "++ y"), (3, "@@ -1 +1 @@"), (4, "diff --git a/x b/x"))
+    assert found["added.txt"].old_path is None
+    assert found["void.txt"].added == ()
+    assert set(found) <= {"changed.txt", "gone.txt", "new/name.txt", "added.txt", "void.txt", "empty.txt"}
+
+
+ODD = ["two words", "new\nline", 'quo"te', "back\\slash", "tab\tbed", "ünï", os.fsdecode(b"\xff\xfe"), "-x", ":(top)a"]
+
+
+def test_odd_names_come_through_whole(trees: Trees) -> None:
+    for name in ODD:
+        trees.write(name, f"{name!a}\n")
+    before = trees.save()
+    for name in ODD:
+        trees.write(name, "changed\n")
+    trees.write("a\ndiff --git b", "forged?\n")
+    after = trees.save()
+    found = read_diff(trees.repository, before, after)
+    assert sorted(file.path for file in found) == sorted([*ODD, "a\ndiff --git b"])
+    assert {file.path: file.removed for file in found if file.kind == "M"} == {
+        name: lines((1, ascii(name))) for name in ODD
+    }
+    versions = read_versions(trees.repository, before, after, found)
+    assert versions["new\nline"] == Versions("'new\\nline'\n", "changed\n")
+    assert versions["a\ndiff --git b"] == Versions(None, "forged?\n")
+    assert versions["two words"] == Versions("'two words'\n", "changed\n")
+
+
+def test_links_modes_types_submodules_and_binary_files(trees: Trees) -> None:
+    trees.write("run.sh", "#!/bin/sh\n")
+    trees.write("was.txt", "text\n")
+    trees.write("image", b"\x89PNG\0\0")
+    before = trees.save()
+    (trees.root / "run.sh").chmod(0o755)
+    (trees.root / "was.txt").unlink()
+    (trees.root / "was.txt").symlink_to("run.sh")
+    trees.write("image", b"\x89PNG\0\1")
+    trees.write("latin.py", "x = 'é'\n".encode("latin-1"))
+    trees.write("zz.txt", "last\n")
+    trees.save()
+    trees.repository.run("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")
+    after = trees.repository.text("write-tree")
+    found = {file.path: file for file in read_diff(trees.repository, before, after)}
+    assert found["run.sh"] == FileDiff("M", "run.sh", "run.sh")
+    assert found["was.txt"].is_link
+    assert (found["was.txt"].kind, found["was.txt"].added) == ("M", lines((1, "run.sh")))
+    assert found["was.txt"].removed == lines((1, "text"))
+    assert found["image"] == FileDiff("M", "image", "image", binary=True)
+    assert found["latin.py"].added == lines((1, "x = '\ufffd'"))
+    assert found["sub"].kind == "A"
+    assert found["zz.txt"].added == lines((1, "last"))
+    versions = read_versions(trees.repository, before, after, list(found.values()))
+    assert versions["image"] == Versions(None, None)
+    assert versions["was.txt"] == Versions("text\n", "run.sh")
+    assert versions["sub"] == Versions(None, None)
+
+
+def test_neither_configuration_nor_attributes_hide_anything(trees: Trees, monkeypatch: pytest.MonkeyPatch) -> None:
+    trees.write("tests/test_a.py", "def test_a():\n    assert f()\n")
+    trees.write("b.txt", "b\n")
+    before = trees.save()
+    (trees.root / "tests/test_a.py").unlink()
+    trees.write("b.txt", "c\n")
+    trees.write(".gitattributes", "*.py -diff\n*.txt diff=evil binary\n")
+    (trees.root / ".git/info").mkdir(exist_ok=True)
+    for name, value in {
+        "diff.noprefix": "true",
+        "diff.mnemonicPrefix": "true",
+        "diff.algorithm": "patience",
+        "diff.external": "/bin/false",
+        "diff.evil.command": "/bin/false",
+        "diff.evil.textconv": "/bin/false",
+        "diff.renames": "false",
+        "color.ui": "always",
+        "diff.context": "7",
+        "diff.orderFile": "/nowhere",
+    }.items():
+        trees.repository.run("config", name, value)
+    monkeypatch.setenv("GIT_DIFF_OPTS", "-u9")
+    monkeypatch.setenv("GIT_EXTERNAL_DIFF", "/bin/false")
+    trees.repository = open_repository(trees.root, os.environ)
+    found = trees.diff(before)
+    assert [line.text for line in found["tests/test_a.py"].removed] == ["def test_a():", "    assert f()"]
+    assert found["b.txt"] == FileDiff("M", "b.txt", "b.txt", lines((1, "c")), lines((1, "b")))
+    assert [path.name for path in trees.repository.private.iterdir()] == []
+
+
+def test_the_state_folder_is_no_part_of_it(trees: Trees) -> None:
+    trees.write(".rulebook-ralph/prd.json", "1\n")
+    before = trees.save()
+    trees.write(".rulebook-ralph/prd.json", "2\n")
+    trees.write("sub/.rulebook-ralph/x", "2\n")
+    assert list(trees.diff(before)) == ["sub/.rulebook-ralph/x"]
+
+
+def test_what_is_kept_is_bounded(trees: Trees, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One large file uses up its own share, not that of the files after it."""
+    monkeypatch.setattr(diff, "MOST_OF_A_FILE", 1000)
+    monkeypatch.setattr(diff, "MOST_OF_A_PATCH", 1500)
+    before = trees.save()
+    trees.write("a-long-line", "x" * 5000 + "\n")
+    trees.write("b-many-lines", "x\n" * 2000)
+    trees.write("c", "small\n" * 10)
+    trees.write("c-large-image", b"\x89PNG\0\0" * 1000)
+    trees.write("c-like\na-text", "x\n" * 2000)
+    trees.write("c-marked", "\0" + "x = 1\n" * 2000)
+    for number in range(4):
+        trees.write(f"d{number}", "fills\n" * 50)
+    after = trees.save()
+    found = {file.path: file for file in read_diff(trees.repository, before, after)}
+    assert [file.path for file in found.values() if file.cut] == [
+        *("a-long-line", "b-many-lines", "c-like\na-text", "c-marked", "d2", "d3"),
+    ]
+    assert [file.path for file in found.values() if file.binary and not file.cut] == ["c-large-image"]
+    assert len(found["c"].added) == 10
+    assert found["d0"].added
+    assert found["d3"] == FileDiff("A", "d3", None, binary=True, cut=True)
+    versions = read_versions(trees.repository, before, after, list(found.values()))
+    assert versions["a-long-line"].after is None
+    assert versions["c"].after == "small\n" * 10
+
+
+def test_the_same_tree_and_a_tree_that_is_not_there(trees: Trees) -> None:
+    tree = trees.save()
+    assert read_diff(trees.repository, tree, tree) == ()
+    with pytest.raises(GitError, match="diff-tree failed"):
+        read_diff(trees.repository, tree, "1" * 40)

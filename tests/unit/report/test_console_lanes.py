@@ -1,0 +1,282 @@
+"""Several iterations at once: the frame of the live display, and plain lines in which each says whose it is."""
+
+import io
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from threading import Barrier, Thread
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rulebook_ralph.report.console import Console, open_console
+from rulebook_ralph.report.events import (
+    AgentActivity,
+    Event,
+    GateEnded,
+    GateStarted,
+    Notice,
+    ReviewEnded,
+    RunEnded,
+    Waiting,
+    WithinIteration,
+)
+from rulebook_ralph.report.frame import frame
+from rulebook_ralph.report.plain import PlainDisplay
+from rulebook_ralph.report.scene import Scene
+from rulebook_ralph.report.stream import Stream
+from rulebook_ralph.tasks.results import CheckResult
+from rulebook_ralph.tasks.review import ReviewLook, reviewed
+from tests.unit.report.console_events import GATE_PASSED, GATE_STARTED, NOON, PLAN, opened, said, settled, used
+
+ENDED = RunEnded("complete", "", (), 3, 3, 0, 0.3, 30, 9000)
+HOSTILE = "\x1b[2J\x1b[H\u202eevil\n12:00:00 two: forged\r\x9b1A\u200b"
+
+
+def live(*happened: Event, width: int = 79, height: int = 23, seconds: float = 5) -> list[str]:
+    scene = Scene()
+    for event in happened:
+        scene.apply(event, NOON)
+    return [row.plain for row in frame(scene, NOON + timedelta(seconds=seconds), width=width, height=height)]
+
+
+def plain(*happened: Event, quiet: bool = False) -> list[str]:
+    out = io.StringIO()
+    with open_console(out, io.StringIO(), environment={}, now=lambda: NOON, quiet=quiet) as console:
+        for event in happened:
+            console.report(event)
+    return out.getvalue().splitlines()
+
+
+# The live display
+
+
+def test_a_frame_has_a_block_for_each_open_iteration() -> None:
+    rows = live(
+        PLAN,
+        *(opened(7, "read"), opened(8, "write"), opened(9, "parse")),
+        *(used(7, "Edit", "a.py"), said(8, "I look."), used(7, "Bash", "ls")),
+        *(WithinIteration(9, GATE_STARTED), WithinIteration(9, GATE_PASSED)),
+        WithinIteration(9, GateStarted("lint", "ruff check")),
+    )
+    assert [re.sub("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", "*", row) for row in rows] == [
+        "",
+        "▸ 3 tasks at work",
+        "  ━━━━━━━─────────────────────── 3 of 12 tasks · 0:05 · $0.00 · 0 tokens",
+        "▸ read  A title",
+        "  #7 · coder · attempt 2 of 5 · 0:05 · claude",
+        "  ● Edit  a.py",
+        "  ● Bash  ls",
+        "▸ write  A title",
+        "  #8 · coder · attempt 2 of 5 · 0:05 · claude",
+        "  │ I look.",
+        "▸ parse  A title",
+        "  #9 · coder · attempt 2 of 5 · 0:05 · claude",
+        "  ✔ tests  1.2 s",
+        "  * lint  0:05  ruff check",
+    ]
+
+
+@pytest.mark.parametrize(("height", "each"), [(23, 2), (12, 1), (10, 1)])
+def test_eight_workers_have_a_line_each_on_a_low_terminal(height: int, each: int) -> None:
+    several = [opened(number) for number in range(1, 9)]
+    rows = live(PLAN, *several, *(used(number, f"Tool{number}") for number in range(1, 9)), height=height)
+    blocks = rows[-8 * each :]
+    for number in range(1, 9):
+        block = blocks[(number - 1) * each : number * each]
+        assert block[0].startswith(f"▸ t{number}  ")
+        assert block[-1].endswith(f"  #{number} · coder · attempt 2 of 5 · 0:05 · claude  ● Tool{number}")
+
+
+def test_where_not_even_a_line_is_left_for_each_it_says_how_many_more() -> None:
+    rows = live(PLAN, *(opened(number) for number in range(1, 9)), height=5)
+    assert [row.split("  ")[0] for row in rows[2:4]] == ["▸ t1", "▸ t2"]
+    assert rows[4:] == ["  … and 6 more"]
+
+
+def test_gates_that_run_at_once_share_the_one_line_there_is() -> None:
+    gates = [WithinIteration(1, GateStarted(step, "make")) for step in ("tests", "lint", "types")]
+    rows = live(PLAN, opened(1), opened(2), *gates, WithinIteration(1, GATE_PASSED), height=6)
+    assert rows[3].endswith("lint, types  0:05")
+
+
+def test_the_last_one_open_is_shown_as_if_it_were_alone() -> None:
+    alone = live(PLAN, opened(2), AgentActivity("tool", "Edit", "a.py"))
+    among = live(PLAN, opened(1), opened(2), used(2, "Edit", "a.py"), said(1, "x"), settled(1), said(1, "too late"))
+    assert among[1:3] == alone[1:3]
+    assert among[4:] == alone[4:] == ["  ● Edit  a.py"]
+
+
+def test_one_that_waits_says_so_in_its_block_and_the_run_in_the_head() -> None:
+    waiting = Waiting("limit", NOON + timedelta(seconds=90), 90.0)
+    rows = live(PLAN, opened(1), opened(2), WithinIteration(2, waiting))
+    assert rows[1] == "▸ 2 tasks at work"
+    assert rows[-1].startswith("  ◷ waiting until")
+    rows = live(PLAN, opened(1), opened(2), waiting)
+    assert rows[1].startswith("◷ waiting until")
+    assert rows[-1] == "  … claude is at work"
+
+
+def test_the_next_run_begins_with_no_iteration_open() -> None:
+    assert len(live(PLAN, opened(1), opened(2), ENDED, PLAN)) == 2
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 9), st.sampled_from(get_args(WithinIteration.__annotations__["event"]))), max_size=30
+    ),
+    st.integers(1, 120),
+    st.integers(1, 30),
+)
+def test_frames_of_several_fit_whatever_the_text(what: list[tuple[int, type]], width: int, height: int) -> None:
+    scene = Scene()
+    for number in range(1, 9):
+        scene.apply(opened(number, HOSTILE + str(number), HOSTILE * 9), NOON)
+    for number, kind in what:
+        scene.apply(WithinIteration(number, hostile(kind)), NOON)
+        rows = frame(scene, NOON + timedelta(seconds=40), width=width, height=height)
+        assert len(rows) <= height
+        assert all(row.cell_len <= width and row.plain.isprintable() for row in rows)
+
+
+def hostile(kind: type) -> Notice | AgentActivity | GateStarted | GateEnded | Waiting:
+    if kind is GateStarted:
+        return GateStarted(HOSTILE, HOSTILE)
+    if kind is GateEnded:
+        return GateEnded(CheckResult(step=HOSTILE, command=HOSTILE, passed=False, reason=HOSTILE))
+    if kind is Waiting:
+        return Waiting(HOSTILE, NOON, 5.0)
+    return Notice("warning", HOSTILE) if kind is Notice else AgentActivity("text", HOSTILE * 99, HOSTILE)
+
+
+# Plain lines
+
+
+def test_interleaved_iterations_as_plain_lines() -> None:
+    review = reviewed(
+        [], [ReviewLook(tier="quick", reviewer="sonnet", decision="SHIP", duration_ms=1200)], ["x: binary"]
+    )
+    lines = plain(
+        *(PLAN, opened(7, "read"), opened(8, "write")),
+        *(said(7, "I look "), said(8, "Now "), used(8, "Edit", "b.py"), said(7, "at it.\n"), used(7, "Bash", "ls")),
+        WithinIteration(8, Notice("warning", "look out")),
+        *(WithinIteration(7, GATE_PASSED), WithinIteration(7, ReviewEnded(review))),
+        *(said(7, "the end"), settled(7, "read"), said(8, "still"), ENDED),
+    )
+    assert [line.removeprefix("12:00:00 ") for line in lines[:-1]] == [
+        "sundial: 9 of 12 tasks open · branch ralph/sundial · agent demo",
+        "at most 20 iterations, 3 at once · at most 1 h 00 min · no limit of cost",
+        "read: A title · #7, 7 of at most 20 in this run · attempt 2 of 5",
+        "write: A title · #8, 8 of at most 20 in this run · attempt 2 of 5",
+        "write:   Edit  b.py",
+        "read:   Bash  ls",
+        "write: warning: look out",
+        "read:   gate tests: ok · 1.2 s",
+        "read:   quick review (sonnet): SHIP (no issues) · 1.2 s",
+        "read:     not reviewed: x: binary",
+        "#7 read: completed · 1 file · 2.3 s · $0.10 · commit 01234567 · 4 of 12 tasks completed",
+    ]
+
+
+def test_quiet_names_the_task_of_a_warning_and_says_no_more_than_else() -> None:
+    happened = (opened(7, "read"), said(7, "I look.\n"), used(7, "Edit"), WithinIteration(7, GATE_PASSED))
+    lines = plain(
+        *happened, WithinIteration(7, Notice("warning", "w")), WithinIteration(7, Notice("info", "i")), quiet=True
+    )
+    assert lines == ["12:00:00 read: warning: w"]
+
+
+def test_tools_are_counted_for_each_iteration() -> None:
+    lines = plain(opened(1), opened(2), *(used(1 + count % 2, "Edit") for count in range(100)), settled(2))
+    assert [line for line in lines if "more" in line] == ["12:00:00 t2:   … 45 more", "12:00:00 t1:   … 45 more"]
+
+
+def test_what_was_left_out_is_told_when_the_run_breaks_off() -> None:
+    assert plain(opened(1), *(used(1, "Edit") for _ in range(6)))[-1] == "12:00:00 t1:   … 1 more"
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from(["text", "tool", "note"])), max_size=60))
+def test_whatever_the_interleaving_each_line_is_of_one_task_and_no_text_is_told(steps: list[tuple[int, str]]) -> None:
+    happened = {
+        "text": lambda number: said(number, HOSTILE),
+        "tool": lambda number: used(number, f"Tool{number}", HOSTILE),
+        "note": lambda number: WithinIteration(number, Notice("warning", f"note {number} {HOSTILE}")),
+    }
+    lines = plain(
+        *(opened(number) for number in range(1, 5)), *(happened[what](number) for number, what in steps), ENDED
+    )
+    owners = Counter[tuple[int, str]]()
+    for line in lines[4:-1]:
+        owner = re.match(r"12:00:00 t([1-4]): (?:  Tool([1-4]) |warning: note ([1-4]) |  … (\d+) more$)", line)
+        assert owner, line
+        assert line.isprintable()
+        number = int(owner[1])
+        assert {number, int(owner[2] or number), int(owner[3] or number)} == {number}
+        owners[number, "note" if owner[3] else "tool"] += int(owner[4] or 1)
+    assert owners == Counter(step for step in steps if step[1] != "text")
+
+
+# Threads
+
+
+def at_once(number_of_threads: int, work: Callable[[int], None]) -> None:
+    together = Barrier(number_of_threads)
+
+    def begin(number: int) -> None:
+        together.wait()
+        work(number)
+
+    threads = [Thread(target=begin, args=(number,)) for number in range(1, number_of_threads + 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+class Interruptible(io.StringIO):
+    """A stream on which two threads that write at once mix up their lines."""
+
+    def write(self, text: str) -> int:
+        half = len(text) // 2
+        super().write(text[:half])
+        time.sleep(0)
+        return half + super().write(text[half:])
+
+
+def test_threads_that_report_at_once_mix_up_nothing() -> None:
+    out = Interruptible()
+
+    def work(number: int) -> None:
+        console.report(opened(number))
+        for count in range(200):
+            console.report(WithinIteration(number, Notice("warning", f"<{number}.{count}>")))
+        console.report(settled(number))
+
+    with open_console(out, io.StringIO(), environment={}, now=lambda: NOON) as console:
+        at_once(4, work)
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 4 * 202
+    for number in range(1, 5):
+        spoken = [line for line in lines if line.startswith(f"12:00:00 t{number}: warning")]
+        assert spoken == [f"12:00:00 t{number}: warning: <{number}.{count}>" for count in range(200)]
+
+
+def test_the_first_events_of_several_threads_open_one_display() -> None:
+    opens: list[PlainDisplay] = []
+    out = Stream(io.StringIO())
+
+    def open_display() -> PlainDisplay:
+        time.sleep(0.01)
+        opens.append(PlainDisplay(out, now=lambda: NOON, quiet=False))
+        return opens[-1]
+
+    with Console(out=out, err=out, lines=out, events=None, open_display=open_display, clean=str) as console:
+        at_once(4, lambda number: console.report(opened(number)))
+    assert len(opens) == 1
+
+
+# `ralph status`

@@ -1,0 +1,219 @@
+"""What an agent's failure leads to: waits that are bounded, rows that end, limits that are told in time zones."""
+
+import itertools
+from datetime import UTC, datetime, timedelta
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rulebook_ralph.run import retry
+from rulebook_ralph.run.retry import Means, OnLimit, Response, Troubles, free_again, respond
+from rulebook_ralph.tasks.results import AgentFault, ErrorKind
+from tests.cases import each_of
+
+NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
+KINDS: tuple[ErrorKind, ...] = get_args(ErrorKind)
+BACK_OFF: tuple[ErrorKind, ...] = ("rate-limit", "overloaded", "network")
+OF_THE_TASK: tuple[ErrorKind, ...] = ("crash", "cut-off", "unknown", "permission", "context-too-long")
+CANNOT_HEAL: tuple[ErrorKind, ...] = ("authentication", "billing", "not-installed")
+MOST_IN_A_ROW = retry.MOST_LIMITS + retry.MOST_BACK_OFFS + retry.MOST_AT_ONE_TASK
+
+
+def answer(
+    kind: ErrorKind, troubles: Troubles | None = None, means: Means | None = None, *, resets_at: str | None = None
+) -> Response:
+    """The response to one more failure at the task `one`."""
+    fault = AgentFault(kind=kind, message="so it said", resets_at=resets_at)
+    return respond(fault, (troubles or Troubles()).and_one(kind, "one"), means or Means(), now=NOW)
+
+
+def iso(seconds: float) -> str:
+    return (NOW + timedelta(seconds=seconds)).isoformat()
+
+
+def test_every_kind_of_failure_counts_or_has_a_remedy() -> None:
+    assert set(KINDS) - retry.NOT_COUNTED == {"max-turns", "max-budget"}
+    assert {*BACK_OFF, *OF_THE_TASK, *CANNOT_HEAL, "usage-limit"} == retry.NOT_COUNTED
+    remedies = {kind: answer(kind).remedy for kind in sorted(retry.NOT_COUNTED)}
+    assert {kind for kind, remedy in remedies.items() if remedy == "stop"} == set(CANNOT_HEAL)
+    assert {kind for kind, remedy in remedies.items() if remedy == "wait"} == {*BACK_OFF, "usage-limit"}
+    assert {kind for kind, remedy in remedies.items() if remedy == "retry"} == set(OF_THE_TASK)
+    for kind in remedies:
+        assert kind in answer(kind).reason or kind == "usage-limit"
+        assert "so it said" in answer(kind).reason
+
+
+@pytest.mark.parametrize("kind", CANNOT_HEAL)
+def test_what_cannot_heal_ends_at_once_unless_another_agent_can_take_over(kind: ErrorKind) -> None:
+    assert answer(kind).seconds == 0
+    for on_limit in get_args(OnLimit):
+        assert answer(kind, means=Means(on_limit, has_fallback=True)).remedy == "fallback"
+
+
+@pytest.mark.parametrize("kind", BACK_OFF)
+def test_backing_off_doubles_to_five_minutes_and_ends_at_the_eighth_time(kind: ErrorKind) -> None:
+    found = [answer(kind, Troubles(back_offs=times)) for times in range(8)]
+    assert [each.seconds for each in found] == [5, 10, 20, 40, 80, 160, 300, 0]
+    assert [each.until for each in found[:-1]] == [NOW + timedelta(seconds=each.seconds) for each in found[:-1]]
+    assert [each.remedy for each in found] == ["wait"] * 7 + ["stop"]
+    assert (found[-1].until, "8 times in a row" in found[-1].reason) == (None, True)
+    assert answer(kind, Troubles(back_offs=7), Means(has_fallback=True)).remedy == "fallback"
+
+
+@pytest.mark.parametrize("kind", OF_THE_TASK)
+def test_three_failures_give_the_task_up_and_the_second_such_task_ends_the_run(kind: ErrorKind) -> None:
+    assert answer(kind, Troubles(at_tasks={"one": 1})).remedy == "retry"
+    third = Troubles(at_tasks={"one": 2})
+    assert answer(kind, third).remedy == "give-up-task"
+    assert answer(kind, Troubles(at_tasks={"other": 2})).remedy == "retry"
+    at_second = Troubles(at_tasks={"one": 2}, given_up=1)
+    assert answer(kind, at_second).remedy == "stop"
+    assert "2 tasks in a row" in answer(kind, at_second).reason
+    assert answer(kind, at_second, Means(has_fallback=True)).remedy == "fallback"
+
+
+def test_failures_are_counted_by_what_they_are() -> None:
+    found = Troubles()
+    for kind in ("network", "usage-limit", "crash", "rate-limit", "cut-off"):
+        found = found.and_one(kind, "one")
+    assert found == Troubles(limits=1, back_offs=2, task_id="one", at_tasks={"one": 2})
+    assert found.and_one_beside("network", "one") == found.and_one_beside("usage-limit", "one") == found
+    beside = found.and_one("crash", "two")
+    assert beside == Troubles(limits=1, back_offs=2, task_id="two", at_tasks={"one": 2, "two": 1})
+    assert beside.and_one("crash", "one").at_task == 3, "two that fail in turns are given up all the same"
+    assert beside.after("give-up-task") == Troubles(limits=1, back_offs=2, at_tasks={"one": 2}, given_up=1)
+    assert beside.ended_at("two") == Troubles(at_tasks={"one": 2})
+    assert found.after("wait") == found.after("retry") == found
+    assert found.after("give-up-task") == Troubles(limits=1, back_offs=2, given_up=1)
+    assert found.after("fallback") == Troubles(limits=1), "another agent begins anew"
+
+
+# Usage limits
+
+
+def test_a_limit_is_waited_for_until_a_moment_after_its_reset() -> None:
+    found = answer("usage-limit", resets_at=iso(10))
+    assert (found.remedy, found.seconds, found.until) == ("wait", 12, NOW + timedelta(seconds=12))
+    assert f"until {iso(10)}" in found.reason
+    to_the_minute = answer("usage-limit", resets_at=iso(30))
+    assert to_the_minute.seconds == 30 + 60, "the end of the minute that was told"
+
+
+@pytest.mark.parametrize("said", ["2026-03-01T14:00:40+02:00", "2026-03-01T07:00:40-05:00", "2026-03-01T12:00:40Z"])
+def test_a_reset_is_understood_in_its_own_time_zone(said: str) -> None:
+    assert free_again(said) == NOW + timedelta(seconds=12)
+
+
+@pytest.mark.parametrize("said", [None, "", "soon", "2026-03-01T12:00:40", "9pm", "2026-13-01T00:00:00Z"])
+def test_what_is_no_time_with_a_zone_is_not_stated(said: str | None) -> None:
+    assert free_again(said) is None
+    found = [answer("usage-limit", Troubles(limits=times), resets_at=said).seconds for times in range(6)]
+    assert found == [300, 600, 1200, 2400, 3600, 3600]
+
+
+@pytest.mark.parametrize(
+    "said", ["9999-12-31T23:59:59Z", "9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "1970-01-01T00:00:00Z"]
+)
+def test_absurd_times_are_harmless(said: str) -> None:
+    found = answer("usage-limit", resets_at=said)
+    assert found.until is not None
+    assert found.remedy == ("stop" if said.startswith("9999") else "wait")
+    assert found.until.astimezone()
+
+
+def test_a_reset_that_has_passed_is_backed_off_from() -> None:
+    for past in (-5, -600, -1e6):
+        found = answer("usage-limit", resets_at=iso(past - 60))
+        assert (found.remedy, found.seconds) == ("wait", 300)
+        assert "until" not in found.reason
+
+
+@pytest.mark.parametrize(("kind", "limited"), [("rate-limit", True), ("overloaded", True), ("network", False)])
+def test_backing_off_that_comes_to_its_bound_ends_by_a_limit_unless_it_is_the_network(
+    kind: ErrorKind, limited: bool
+) -> None:
+    found = answer(kind, Troubles(back_offs=7))
+    assert (found.remedy, found.limited) == ("stop", limited)
+
+
+@pytest.mark.parametrize("kind", ["authentication", "billing", "not-installed"])
+def test_an_agent_that_cannot_work_is_no_limit(kind: ErrorKind) -> None:
+    assert not answer(kind).limited
+
+
+@each_of(
+    ("means", "seconds", "remedy"),
+    [
+        (Means("wait"), 3600, "wait"),
+        (Means("wait", has_fallback=True), 3600, "wait"),
+        (Means("stop", has_fallback=True), 3600, "stop"),
+        (Means("fallback", has_fallback=True), 3600, "fallback"),
+        (Means("fallback"), 3600, "wait"),
+        (Means("wait", longest_wait=3000), 3600, "stop"),
+        (Means("fallback", longest_wait=3000), 3600, "stop"),
+        (Means("fallback", has_fallback=True, longest_wait=3000), 3600, "fallback"),
+        (Means("wait", longest_wait=3602), 3600, "wait"),
+        (Means("wait", longest_wait=3601.9), 3600, "stop"),
+    ],
+)
+def test_what_a_limit_leads_to(means: Means, seconds: float, remedy: str) -> None:
+    found = answer("usage-limit", means=means, resets_at=iso(seconds))
+    assert (found.remedy, found.until) == (remedy, NOW + timedelta(seconds=seconds + 2))
+    assert ("limits.maxLimitWait" in found.reason) == (remedy == "stop" and means.on_limit != "stop")
+
+
+# Rows of failures
+
+means_of = st.builds(
+    Means, st.sampled_from(get_args(OnLimit)), has_fallback=st.just(False), longest_wait=st.floats(1, 1e6)
+)
+failures = st.builds(
+    AgentFault,
+    kind=st.sampled_from(sorted(retry.NOT_COUNTED)),
+    message=st.just("m"),
+    resets_at=st.one_of(st.none(), st.text(max_size=3), st.floats(-1e5, 1e5).map(iso)),
+)
+
+
+@given(st.lists(failures, min_size=1, max_size=6), means_of)
+def test_failures_in_whatever_order_end_and_are_never_waited_for_longer_than_stated(
+    row: list[AgentFault], means: Means
+) -> None:
+    troubles, now, waited = Troubles(), NOW, 0.0
+    for times, fault in enumerate(itertools.cycle(row), 1):
+        troubles = troubles.and_one(fault.kind, "one")
+        found = respond(fault, troubles, means, now=now)
+        assert found.seconds >= 0
+        if found.remedy == "wait":
+            assert found.until == now + timedelta(seconds=found.seconds)
+            stated = free_again(fault.resets_at)
+            if fault.kind != "usage-limit":
+                assert 5 <= found.seconds <= 300
+            elif stated is not None and stated > now:
+                assert found.until == stated
+            else:
+                assert 300 <= found.seconds <= 3600
+            assert found.seconds <= max(300, means.longest_wait)
+            now, waited = found.until, waited + found.seconds
+        if found.remedy in ("stop", "give-up-task"):
+            break
+        assert times < MOST_IN_A_ROW
+        troubles = troubles.after(found.remedy)
+
+
+@given(st.lists(failures, min_size=1, max_size=6), st.lists(st.sampled_from("abc"), min_size=1, max_size=3))
+def test_a_run_on_which_every_agent_fails_ends(row: list[AgentFault], tasks: list[str]) -> None:
+    """With a fallback for everything but what would replace an agent for good; a task that is retried goes on first."""
+    troubles, order = Troubles(), itertools.cycle(tasks)
+    task = next(order)
+    for times, fault in enumerate(itertools.cycle(row), 1):
+        troubles = troubles.and_one(fault.kind, task)
+        found = respond(fault, troubles, Means("fallback", has_fallback=fault.kind == "usage-limit"), now=NOW)
+        if found.remedy == "stop":
+            break
+        assert times < 2 * MOST_IN_A_ROW * retry.MOST_AT_ONE_TASK
+        troubles = troubles.after(found.remedy)
+        if found.remedy in ("fallback", "give-up-task"):
+            task = next(order)

@@ -1,0 +1,386 @@
+"""Criteria as a person writes them: read whole, every fault with its place, written back in one form."""
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rulebook_ralph.tasks.criteria import (
+    STAGES,
+    Criteria,
+    External,
+    MultiStage,
+    Part,
+    Semantic,
+    StringMatch,
+    Verification,
+)
+from rulebook_ralph.tasks.criteria_reading import (
+    DEEPEST_NESTING,
+    canonical,
+    canonical_overrides,
+    completion_faults,
+    override_faults,
+    part_verification,
+    read_criteria,
+)
+from rulebook_ralph.tasks.model import Prd, Stage, Task
+from rulebook_ralph.tasks.prd_file import problems_of
+from rulebook_ralph.tasks.text import Fault, json_path
+from tests.cases import each_of
+
+
+def _read(written: object, stage: Stage = "coder") -> Criteria:
+    faults: list[Fault] = []
+    found = read_criteria(written, stage, (), faults)
+    assert not faults
+    assert found is not None
+    return found
+
+
+def _told(completion: dict[str, Any]) -> list[str]:
+    return [f"{json_path(fault.path)}: {fault.message}" for fault in completion_faults(completion, ())]
+
+
+def _told_of_coder(**written: Any) -> list[str]:
+    return _told({"coder": written})
+
+
+def test_the_four_methods_are_read_as_the_spec_writes_them() -> None:
+    assert _read({"promise": " A\n B ", "verification_method": "string_match"}).promise == "A B"
+    assert _read({"verification_method": "string_match"}) == Criteria(promise="IMPLEMENTATION_COMPLETE")
+    external = {
+        "command": "pytest",
+        "success_exit_code": 5,
+        "output_contains": "passed",
+        "output_not_contains": "FAILED",
+        "timeout": "5m",
+        "working_dir": "api",
+    }
+    assert _read({"verification_method": "external", "verification_config": external}).verification == External(
+        command="pytest",
+        success_exit_code=5,
+        output_contains="passed",
+        output_not_contains="FAILED",
+        timeout=300,
+        working_dir="api",
+    )
+    semantic = {"check_for": "{{acceptance_criteria}}", "negative_patterns": ["TODO"], "model": "haiku"}
+    assert _read({"verification_method": "semantic", "verification_config": semantic}).verification == Semantic(
+        check_for=("{{acceptance_criteria}}",), negative_patterns=("TODO",), model="haiku"
+    )
+    parts = [
+        {"name": "a", "method": "external", "config": {"command": "make"}},
+        {"name": "b", "method": "multi_stage", "config": {"stages": [{"name": "c", "method": "string_match"}]}},
+    ]
+    found = _read(
+        {"verificationMethod": "multi_stage", "verificationConfig": {"stages": parts, "requireAll": False}}, "qa"
+    )
+    assert found.promise == "QA_PASSED"
+    assert isinstance(found.verification, MultiStage)
+    assert not found.verification.require_all
+    first, second = (part_verification(part) for part in found.verification.stages)
+    assert first == External(command="make")
+    assert second == MultiStage(stages=(Part(name="c", method="string_match"),))
+
+
+EXTERNAL = {"verificationMethod": "external"}
+MULTI = {"verification_method": "multi_stage"}
+FAULTS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "stage": ({"codr": {}}, ["$.codr: unknown key; did you mean `coder`?"]),
+    "capital": ({"QA": {}}, ["$.QA: unknown key; did you mean `qa`?"]),
+    "what belongs to the task": (
+        {"outcome": "x", "acceptance_criteria": ["y"], "qa": {}},
+        [
+            "$.outcome: belongs to the task itself, beside `completion`",
+            "$.acceptance_criteria: belongs to the task itself, beside `completion`",
+        ],
+    ),
+    "null": ({"qa": None}, ["$.qa: expected keys and values, such as `promise: DONE`"]),
+    "text": ({"qa": "done"}, ["$.qa: expected keys and values, such as `promise: DONE`"]),
+    "key": ({"qa": {"promis": "X"}}, ["$.qa.promis: unknown key; did you mean `promise`?"]),
+    "snake": ({"qa": {"max_iteration": 3}}, ["$.qa.max_iteration: unknown key; did you mean `maxIterations`?"]),
+    "twice": (
+        {"qa": {"maxIterations": 3, "max_iterations": 3}},
+        ["$.qa.max_iterations: is the same key as `maxIterations`, which is there already"],
+    ),
+    "all at once": (
+        {"coder": {"promise": 3, "maxIterations": 0}, "qa": {"promise": "<x>"}},
+        [
+            "$.coder.promise: expected a string, got a whole number",
+            "$.coder.maxIterations: expected a whole number >= 1",
+            "$.qa.promise: expected one line of printable text without < and >, at most 200 characters",
+        ],
+    ),
+    "method": (
+        {"qa": {"verification_method": "external_command"}},
+        [
+            "$.qa.verification_method: expected one of string_match, external, semantic, multi_stage, got 'external_command'"
+        ],
+    ),
+    "method of another kind": (
+        {"qa": {"verificationMethod": {"a": 1}, "verificationConfig": {"command": "x"}}},
+        ["$.qa.verificationMethod: expected one of string_match, external, semantic, multi_stage"],
+    ),
+    "no method": ({"qa": {"verificationConfig": {"command": "x"}}}, ["$.qa: `verificationMethod` is missing"]),
+    "string match": (
+        {"qa": {"verificationMethod": "string_match", "verification_config": {"command": "x"}}},
+        ["$.qa.verification_config: `string_match` takes no settings: it looks for the promise alone"],
+    ),
+    "no command": ({"qa": EXTERNAL}, ["$.qa.verificationConfig: `command` is missing"]),
+    "empty command": (
+        {"qa": {**EXTERNAL, "verification_config": {"command": " ", "working_dir": "../x"}}},
+        [
+            "$.qa.verification_config.command: must not be empty",
+            "$.qa.verification_config.workingDir: must be a folder of the repository, from its root",
+        ],
+    ),
+    "nul": (
+        {"qa": {**EXTERNAL, "verificationConfig": {"command": "a\0b"}}},
+        ["$.qa.verificationConfig.command: must not hold a NUL character"],
+    ),
+    "exit code": (
+        {"qa": {**EXTERNAL, "verificationConfig": {"command": "a", "successExitCode": 256}}},
+        ["$.qa.verificationConfig.successExitCode: expected a whole number <= 255"],
+    ),
+    "timeout": (
+        {"qa": {**EXTERNAL, "verificationConfig": {"command": "a", "timeout": "soon"}}},
+        [
+            "$.qa.verificationConfig.timeout: expected seconds, or a time such as 90s, 15m or 1h30m, got 'soon'",
+        ],
+    ),
+    "nothing to judge": (
+        {"qa": {"verificationMethod": "semantic"}},
+        ["$.qa.verificationConfig: `checkFor` or `negativePatterns` is needed"],
+    ),
+    "empty text": (
+        {"qa": {"verificationMethod": "semantic", "verificationConfig": {"check_for": "", "negative_patterns": [" "]}}},
+        [
+            "$.qa.verificationConfig.checkFor[0]: must not be empty",
+            "$.qa.verificationConfig.negativePatterns[0]: must not be empty",
+        ],
+    ),
+    "plus": (
+        {"qa": {"verificationMethod": "semantic", "verificationConfig": {"+check_for": ["x"]}}},
+        ["$.qa.verificationConfig: object contains unknown field `+checkFor`"],
+    ),
+    "plus in a part": (
+        {
+            "qa": {
+                **MULTI,
+                "verificationConfig": {"stages": [{"name": "a", "method": "string_match", "+needs": ["b"]}]},
+            }
+        },
+        ["$.qa.verificationConfig.stages[0]: object contains unknown field `+needs`"],
+    ),
+    "no parts": (
+        {"qa": {**MULTI, "verificationConfig": {"stages": []}}},
+        ["$.qa.verificationConfig.stages: at least one stage is needed"],
+    ),
+    "parts": (
+        {
+            "qa": {
+                **MULTI,
+                "verification_config": {
+                    "stages": [
+                        {"name": "a", "method": "external", "config": {"comand": "x"}, "needs": ["b"]},
+                        {"name": "a", "method": "semantic", "config": {"check_for": ["x"]}},
+                        {"name": "x\ny", "method": "string_match"},
+                    ]
+                },
+            }
+        },
+        [
+            "$.qa.verification_config.stages[0].needs: 'b' is the name of no earlier stage",
+            "$.qa.verification_config.stages[1].name: each stage needs a name of its own",
+            "$.qa.verification_config.stages[2].name: expected one line of printable text, at most 100 characters",
+            "$.qa.verification_config.stages[0].config.comand: unknown key; did you mean `command`?",
+            "$.qa.verification_config.stages[0].config: `command` is missing",
+        ],
+    ),
+}
+
+
+@each_of("case", FAULTS)
+def test_each_fault_has_its_place_and_a_way_out(case: str) -> None:
+    completion, expected = FAULTS[case]
+    assert _told(completion) == expected
+
+
+def test_a_verification_nested_too_deeply_is_refused_without_recursion() -> None:
+    def nested(depth: int) -> dict[str, Any]:
+        config: dict[str, Any] = {"stages": [{"name": "end", "method": "string_match"}]}
+        for _ in range(depth - 1):
+            config = {"stages": [{"name": "more", "method": "multi_stage", "config": config}]}
+        return {"verificationMethod": "multi_stage", "verificationConfig": config}
+
+    assert _told_of_coder(**nested(DEEPEST_NESTING)) == []
+    (told,) = _told_of_coder(**nested(600))
+    assert told.endswith(f"is nested more than {DEEPEST_NESTING} deep")
+
+
+def test_overrides() -> None:
+    def told(**overrides: Any) -> list[str]:
+        return [f"{json_path(fault.path)}: {fault.message}" for fault in override_faults(overrides, ())]
+
+    assert told(executor="x", rules=["be brief"], stages=["coder", "qa"], stop_criteria={"success_regex": "DONE"}) == []
+    assert told(stages=[], reviewer="thorough", max_iterations=3) == []
+    assert told(maxIterations=0)[0].startswith("$.limits.maxIterations: ")
+    assert told(stages=["qa", "coder"]) == ["$.stages: each stage once, in the order coder, reviewer, tester, qa"]
+    assert told(stages=["coder", "coder"]) == ["$.stages: each stage once, in the order coder, reviewer, tester, qa"]
+    assert told(**{"+rules": ["x"]}) == ["$: object contains unknown field `+rules`"]
+    assert told(stopCriteria={"requirePassingTest": True}) == [
+        "$.stopCriteria.requirePassingTest: unknown key; did you mean `requirePassingTests`?"
+    ]
+    (bad,) = told(stop_criteria={"blocked_regex": "("})
+    assert bad.startswith("$.stopCriteria.blockedRegex: is no regular expression: missing )")
+    assert told(executor="a\0") == ["$.executor: must not hold a NUL character"]
+    assert canonical_overrides({"stop_criteria": {"success_regex": "x"}}) == {"stopCriteria": {"successRegex": "x"}}
+
+
+_text = st.text(max_size=12)
+_name = st.text(alphabet="abc", min_size=1, max_size=3)
+_some = st.text(min_size=1, max_size=12).filter(str.strip)
+
+
+def _snake_or_camel(**keys: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Any of the keys, each in one of its two spellings."""
+
+    def spelled(values: dict[str, Any], snake: bool) -> dict[str, Any]:
+        return values if snake else {_camel(key): value for key, value in values.items()}
+
+    return st.builds(spelled, st.fixed_dictionaries({}, optional=keys), st.booleans())
+
+
+def _camel(key: str) -> str:
+    first, *rest = key.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+_external = st.builds(
+    lambda command, rest: {"command": command, **rest},
+    _some.filter(lambda text: "\0" not in text),
+    _snake_or_camel(
+        success_exit_code=st.integers(0, 255),
+        output_contains=_text,
+        output_not_contains=_text,
+        timeout=st.sampled_from([1, 2.5, "90s", 300]),
+        working_dir=st.sampled_from([".", "api", "a/b"]),
+    ),
+)
+_semantic = st.builds(
+    lambda check_for, rest: {"check_for": check_for, **rest},
+    st.lists(_some, min_size=1, max_size=3) | st.just("{{acceptance_criteria}}"),
+    st.fixed_dictionaries({}, optional={"negativePatterns": st.lists(_some, max_size=2), "model": _text}),
+)
+
+
+def _method(depth: int) -> st.SearchStrategy[tuple[str, dict[str, Any]]]:
+    kinds: list[st.SearchStrategy[tuple[str, dict[str, Any]]]] = [
+        st.just(("string_match", {})),
+        _external.map(lambda config: ("external", config)),
+        _semantic.map(lambda config: ("semantic", config)),
+    ]
+    if depth:
+        parts = st.lists(st.tuples(_name, _method(depth - 1), st.booleans()), min_size=1, max_size=3).map(
+            lambda parts: {
+                "stages": [
+                    {"name": f"{name}{index}", "method": method, "config": config, "required": required}
+                    for index, (name, (method, config), required) in enumerate(parts)
+                ]
+            }
+        )
+        kinds.append(parts.map(lambda config: ("multi_stage", config)))
+    return st.one_of(kinds)
+
+
+@st.composite
+def stage_criteria(draw: st.DrawFn) -> dict[str, Any]:
+    """Valid criteria of a stage in any spelling."""
+    method, config = draw(_method(2))
+    written = draw(
+        _snake_or_camel(
+            promise=st.just("PROMISE KEPT"), description=_text, max_iterations=st.none() | st.integers(1, 99)
+        )
+    )
+    if draw(st.booleans()):
+        return written | {"verificationMethod": method, "verificationConfig": config}
+    return written | {"verification_method": method, "verification_config": config}
+
+
+completions = st.dictionaries(st.sampled_from([str(stage) for stage in STAGES]), stage_criteria(), max_size=4)
+
+
+@given(completions)
+def test_any_criteria_mean_the_same_in_the_one_form(completion: dict[str, Any]) -> None:
+    assert _told(completion) == []
+    one_form = canonical(completion)
+    assert canonical(one_form) == one_form
+    assert _told(one_form) == []
+    for stage in STAGES:
+        if stage in completion:
+            mine, again = _read(completion[stage], stage), _read(one_form.get(stage, {}), stage)
+            assert (again.promise, again.description, again.max_iterations) == (
+                mine.promise,
+                mine.description,
+                mine.max_iterations,
+            )
+            assert _meaning(again.verification) == _meaning(mine.verification)
+    assert "_" not in "".join(_keys(one_form))
+
+
+def _meaning(verification: Verification) -> Any:
+    """The verification with the settings of its parts read."""
+    if not isinstance(verification, MultiStage):
+        return verification
+    parts = [(part.name, part.required, _meaning(part_verification(part))) for part in verification.stages]
+    return verification.require_all, verification.parallel, parts
+
+
+def _keys(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [*value, *(key for item in value.values() for key in _keys(item))]
+    return [key for item in value for key in _keys(item)] if isinstance(value, list) else []
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | _text,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["promise", "coder", "qa", "verificationMethod", "verification_config", "stages", "+stages"]
+            )
+            | st.sampled_from(
+                ["command", "name", "method", "config", "check_for", "timeout", "needs", "+needs", "rules"]
+            )
+            | st.sampled_from(["stopCriteria", "successRegex", "executor", "external", "multi_stage"]),
+            inner | st.sampled_from(["external", "semantic", "multi_stage", "(", "coder"]),
+            max_size=4,
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.sampled_from(STAGES) | _text, _json, max_size=3))
+def test_no_value_brings_anything_but_faults(value: dict[str, Any]) -> None:
+    if not _told(value):
+        assert all(canonical(value).values())
+    if not [*override_faults(value, ())]:
+        assert not [*override_faults(canonical_overrides(value), ())]
+
+
+@pytest.mark.parametrize("completion", [{}, {"coder": EXTERNAL | {"verificationConfig": {"command": "make"}}}])
+def test_ten_thousand_tasks_are_checked_soon(completion: dict[str, Any]) -> None:
+    tasks = tuple(Task(id=f"t{n}", title="t", completion=completion) for n in range(10_000))
+    started = time.process_time()
+    assert problems_of(Prd(version=1, project="p", tasks=tasks)) == ()
+    assert time.process_time() - started < 1
+
+
+def test_string_match_is_what_a_stage_without_a_method_has() -> None:
+    assert _read({"promise": "X"}).verification == StringMatch()
+    assert _read({"promise": "X"}).method == "string_match"

@@ -1,0 +1,235 @@
+"""Task folders that nobody vouches for: what is wrong is named with file and line, the others are read all the same."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rulebook_ralph.tasks.importers import rulebook
+from rulebook_ralph.tasks.importers.rulebook import TaskFolder
+from rulebook_ralph.tasks.importers.source import SourceProblem, SourceReading
+from rulebook_ralph.tasks.model import Task, problem_with_id
+from tests.cases import each_of
+
+TASKS = ".rulebook/tasks"
+
+
+def read_with(root: Path, files: dict[str, bytes]) -> tuple[SourceReading, list[str]]:
+    """Read tasks that hold these files, beside a good one; the reading and its problems as told to a person."""
+    for name, content in {"good/tasks.md": b"- [ ] fine", **files}.items():
+        file = root / TASKS / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    reading = rulebook.read_all([root], root=root)
+    assert "good" in [task.id for task in reading.tasks]
+    return reading, [problem.told(root).removeprefix(f"{TASKS}/") for problem in reading.problems]
+
+
+@each_of(
+    ("files", "told"),
+    [
+        ({"bad/tasks.md": b"- [ ] a\n- [ ] \xff"}, "bad/tasks.md:2: is not UTF-8 (byte 0xff)"),
+        ({"bad/proposal.md": "# Ü".encode("utf-16")}, "bad/proposal.md:1: holds a NUL"),
+        ({"bad/tasks.md": b"- [ ] a", "bad/specs/x/spec.md": b"\n\n\xfe"}, "bad/specs/x/spec.md:3: is not UTF-8"),
+        (
+            {"bad/tasks.md": b"- [ ] a", "bad/.metadata.json": b'{\n  "a": 1,\n}'},
+            "bad/.metadata.json:3: is no JSON",
+        ),
+        ({"bad/tasks.md": b"- [ ] a", "bad/.metadata.json": b""}, "bad/.metadata.json: is empty"),
+        ({"bad/tasks.md": b"- [ ] a", "bad/.metadata.json": b"[]"}, "bad/.metadata.json:1: must hold a JSON object"),
+        (
+            {"bad/tasks.md": b"- [ ] a", "bad/.metadata.json": b"[" * 100_000},
+            "bad/.metadata.json: is nested too deeply",
+        ),
+        ({"bad/tasks.md": b"- [ ] a\n" * 700_000}, "bad/tasks.md: is larger than 2 MB"),
+        ({"bad/notes.txt": b""}, "bad: has no proposal.md, no tasks.md and no specs"),
+        ({"bad name/tasks.md": b""}, "bad name: the folder's name is the task's id, and may hold only letters"),
+        ({"-bad/tasks.md": b""}, "-bad: the folder's name is the task's id, and must start with a letter or digit"),
+        ({"bad\x1b[2J\n/tasks.md": b""}, "bad\\x1b[2J\\n: the folder's name is the task's id"),
+    ],
+)
+def test_a_malformed_task_is_named_and_left_out(tmp_path: Path, files: dict[str, bytes], told: str) -> None:
+    reading, problems = read_with(tmp_path, files)
+    assert [task.id for task in reading.tasks] == ["good"]
+    assert [problem[: len(told)] for problem in problems] == [told]
+    assert "\n" not in problems[0]
+    assert reading.refused == (next(iter(files)).split("/")[0],)
+
+
+def test_folders_that_differ_only_in_case_are_one_id(tmp_path: Path) -> None:
+    reading, problems = read_with(tmp_path, {"Fix/tasks.md": b"- [ ] a", "fix/tasks.md": b"- [ ] b"})
+    assert [task.id for task in reading.tasks] == ["Fix", "good"]
+    assert problems[0].startswith("fix: has the same id as .rulebook/tasks/Fix (upper and lower case count as equal)")
+
+
+@pytest.mark.parametrize("broken", ["folder", "file", "specs", "spec folder", "lost", "loop"])
+def test_links_out_of_the_tasks_folder_are_refused(tmp_path: Path, broken: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "tasks.md").write_text("- [ ] secret")
+    (outside / "spec.md").write_text("It MUST be secret")
+    bad = tmp_path / "project" / TASKS / "bad"
+    bad.parent.mkdir(parents=True)
+    if broken in ("folder", "lost", "loop"):
+        bad.symlink_to({"folder": outside, "lost": tmp_path / "nothing", "loop": bad}[broken])
+    else:
+        (bad / "specs").mkdir(parents=True) if broken == "spec folder" else bad.mkdir()
+        name, target = {
+            "file": ("tasks.md", outside / "tasks.md"),
+            "specs": ("specs", outside),
+            "spec folder": ("specs/x", outside),
+        }[broken]
+        (bad / name).symlink_to(target)
+    reading, problems = read_with(tmp_path / "project", {})
+    assert [task.id for task in reading.tasks] == ["good"]
+    assert len(problems) == 1
+    assert problems[0].startswith("bad")
+    assert "link" in problems[0] or "leads nowhere" in problems[0]
+
+
+def test_links_inside_the_tasks_folder_are_followed(tmp_path: Path) -> None:
+    shared = tmp_path / TASKS / "good" / "tasks.md"
+    shared.parent.mkdir(parents=True)
+    shared.write_text("- [ ] fine")
+    (tmp_path / TASKS / "twin").mkdir()
+    (tmp_path / TASKS / "twin" / "tasks.md").symlink_to(shared)
+    reading, problems = read_with(tmp_path, {})
+    assert problems == []
+    assert reading.tasks[1].acceptance_criteria == ("fine",)
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / TASKS / "bad").mkdir(parents=True)
+    os.mkfifo(tmp_path / TASKS / "bad" / "tasks.md")
+    (tmp_path / TASKS / "worse" / "proposal.md").mkdir(parents=True)
+    _, problems = read_with(tmp_path, {})
+    assert problems == ["bad/tasks.md: is not a regular file", "worse/proposal.md: is not a regular file"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_files_that_may_not_be_read_are_named(tmp_path: Path) -> None:
+    (tmp_path / TASKS / "bad").mkdir(parents=True)
+    (tmp_path / TASKS / "bad" / "tasks.md").touch(mode=0)
+    closed = tmp_path / TASKS / "worse" / "specs" / "closed"
+    closed.mkdir(parents=True)
+    closed.chmod(0)
+    _, problems = read_with(tmp_path, {})
+    closed.chmod(0o700)
+    assert problems == [
+        "bad/tasks.md: Permission denied",
+        "worse/specs/closed: cannot be read: Permission denied",
+    ]
+
+
+def test_what_is_no_task_is_passed_over_in_silence(tmp_path: Path) -> None:
+    files = {"README.md": b"\xff", "archive/old/tasks.md": b"\xff", ".cache/tasks.md": b"\xff", "notes.txt": b""}
+    reading, problems = read_with(tmp_path, files)
+    assert (len(reading.tasks), problems, reading.refused) == (1, [], ())
+
+
+def test_references_that_cannot_hold_are_named_with_their_line_and_left_out(tmp_path: Path) -> None:
+    reading, problems = read_with(
+        tmp_path,
+        {
+            "a/tasks.md": b"- [ ] a",
+            "a/.metadata.json": (
+                b'{\n "id": "gone",\n "blockedBy": [\n  "gone",\n  "good",\n  "a"\n ],\n "blocks": ["Good"]\n}'
+            ),
+            "b/tasks.md": b"- [ ] b",
+            "b/.metadata.json": b'{\n "blockedBy": "good"\n}',
+        },
+    )
+    assert problems == [
+        "b/.metadata.json: blockedBy must be a list of task ids: it is left out",
+        "a/.metadata.json: blockedBy names an unknown task, 'gone': it is left out",
+        "a/.metadata.json: blockedBy names the task itself (a): it is left out",
+        "a/.metadata.json: blocks names an unknown task, 'Good': it is left out",
+    ]
+    assert {task.id: task.dependencies for task in reading.tasks} == {"a": ("good",), "b": (), "good": ()}
+
+
+def test_a_cycle_is_named_and_opened(tmp_path: Path) -> None:
+    files = {f"{name}/tasks.md": b"- [ ] x" for name in "abc"}
+    reading, problems = read_with(
+        tmp_path,
+        files
+        | {
+            "a/.metadata.json": b'{"blockedBy": ["b"]}',
+            "b/.metadata.json": b'{"blockedBy": ["c", "good"]}',
+            "c/.metadata.json": b'{"blockedBy": ["a"]}',
+        },
+    )
+    (told,) = problems
+    assert "dependencies form a cycle (" in told
+    dependencies = {task.id: task.dependencies for task in reading.tasks}
+    assert sum(map(len, dependencies.values())) == 3
+
+
+def folder(number: int, blocked_by: set[int], blocks: set[int]) -> TaskFolder:
+    def named(numbers: set[int]) -> tuple[str, ...]:
+        return tuple(f"t{one}" for one in sorted(numbers))
+
+    return TaskFolder(Task(id=f"t{number}", title="T"), Path("m"), named(blocked_by), named(blocks))
+
+
+NUMBERS = st.sets(st.integers(0, 7), max_size=4)
+
+
+@given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=8))
+def test_dependencies_never_form_a_cycle_and_links_outside_of_cycles_stay(
+    graph: list[tuple[set[int], set[int]]],
+) -> None:
+    folders = [folder(number, *links) for number, links in enumerate(graph)]
+    problems: list[SourceProblem] = []
+    needs = rulebook.dependencies(folders, problems)
+    asked = {
+        (f"t{task}", f"t{needed}")
+        for number, (blocked_by, blocks) in enumerate(graph)
+        for task, needed in [*((number, one) for one in blocked_by), *((one, number) for one in blocks)]
+        if task != needed and max(task, needed) < len(graph)
+    }
+    kept = {(task, needed) for task, wanted in needs.items() for needed in wanted}
+    assert kept <= asked
+    assert len([problem for problem in problems if "cycle" in problem.message]) == len(asked - kept)
+    assert all(reaches(asked, needed, task) for task, needed in asked - kept)
+    assert not any(reaches(kept, needed, task) for task, needed in kept)
+
+
+def reaches(links: set[tuple[str, str]], start: str, end: str) -> bool:
+    found, waiting = {start}, [start]
+    while waiting:
+        task = waiting.pop()
+        new = {needed for one, needed in links if one == task} - found
+        found |= new
+        waiting += new
+    return end in found
+
+
+def test_a_long_chain_of_dependencies_is_no_trouble() -> None:
+    folders = [folder(number, {number + 1}, set()) for number in range(5000)]
+    folders.append(folder(5000, {0}, set()))
+    problems: list[SourceProblem] = []
+    rulebook.dependencies(folders, problems)
+    assert len(problems) == 1
+    assert len(problems[0].message) < 300
+
+
+def test_a_problem_is_told_on_one_printable_line() -> None:
+    problem = SourceProblem(Path("/p/a\udcff\x1b"), 3, "bad\nthing")
+    assert problem.told(Path("/p")) == "a\\udcff\\x1b:3: bad\\nthing"
+    assert problem.told(Path("/elsewhere")).startswith("/p/a")
+
+
+@pytest.mark.parametrize("good", ["a", "A-1", "phase1_x.y", "2026-01-01-x", "a" * 100, "a.locked"])
+def test_good_ids(good: str) -> None:
+    assert problem_with_id(good) is None
+
+
+BAD_IDS = ["", "../x", "a/b", "a\0", "-x", ".x", "_x", "a..b", "a.", "a.lock", "a" * 101, "a\n", "é", "a b", "٣", "a٣"]
+
+
+@each_of("bad", BAD_IDS)
+def test_bad_ids(bad: str) -> None:
+    assert problem_with_id(bad) is not None

@@ -1,0 +1,210 @@
+"""An attempt before the judge, in a real repository: a base, what an agent made of it, and a model as a function."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
+from typing import Any, cast
+
+from rulebook_ralph.agents.question import Ask, ModelError, Question
+from rulebook_ralph.config.settings import Config, Hook, StopCriteria
+from rulebook_ralph.git.diff import FileDiff, read_diff
+from rulebook_ralph.git.repository import Repository, open_repository
+from rulebook_ralph.tasks import parser
+from rulebook_ralph.tasks.criteria import Criteria, External
+from rulebook_ralph.tasks.model import Stage, Task
+from rulebook_ralph.tasks.results import AgentResult, CheckResult, Evidence
+from rulebook_ralph.tasks.review import Review
+from rulebook_ralph.verify.case import Case, NamedCriteria
+from rulebook_ralph.verify.redaction import Redactor
+from rulebook_ralph.verify.workspace import Place
+
+IDENTITY = {
+    **{f"GIT_{who}_{what}": "a@b.invalid" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_SYSTEM": "/dev/null",
+}
+PROMISE = "<promise>DONE</promise>"
+TASK = Task(
+    id="one", title="Add add", description="It adds.", acceptance_criteria=("add adds two numbers", "it is documented")
+)
+
+
+class Gates:
+    """Stands for the gates: a command of a criterion passes where its text says so; hooks run in a plain folder."""
+
+    def __init__(self, root: Path, results: Sequence[CheckResult] = ()) -> None:
+        self.root = root
+        self.results = tuple(results)
+        self.environment = dict(os.environ)
+        self.commands: list[str] = []
+
+    def command(self, tree: str, external: External, *, step: str, commit: str = "") -> CheckResult:
+        self.commands.append(external.command)
+        passed = external.command.startswith("true")
+        reason = "" if passed else "exit code 1"
+        return CheckResult(
+            step=step,
+            method="external",
+            command=external.command,
+            passed=passed,
+            exit_code=int(not passed),
+            reason=reason,
+            output="" if passed else "E it does not add",
+        )
+
+    @contextmanager
+    def stand(self, tree: str, *, commit: str = "", alone: bool = False) -> Iterator[Any]:
+        folder = self.root.parent / "clone"
+        if not folder.exists():
+            subprocess.run(
+                ["git", "clone", "-q", str(self.root), str(folder)], check=True, env={**os.environ, **IDENTITY}
+            )
+        subprocess.run(["git", "checkout", "-q", commit], cwd=folder, check=True)
+        subprocess.run(["git", "read-tree", "-u", "--reset", tree], cwd=folder, check=True)
+        subprocess.run(["git", "read-tree", commit], cwd=folder, check=True)
+        yield SimpleNamespace(place=Place(folder, folder, None, lambda environment: environment))
+
+    def environment_in(self, place: Place) -> Mapping[str, str]:
+        return {**place.environment(self.environment), **IDENTITY}
+
+
+@dataclass
+class Examination:
+    """What the rules use of the judge's examination."""
+
+    verifiers: Any
+    case: Case
+    log: list[str] = field(default_factory=list)
+    checks: list[CheckResult] = field(default_factory=list)
+    evidence: Evidence | None = None
+    review: Review | None = None
+
+    def diff(self) -> tuple[FileDiff, ...]:
+        return read_diff(self.verifiers.repository, self.case.base, self.case.tree)
+
+    def gate_results(self) -> tuple[CheckResult, ...]:
+        return cast("Gates", self.verifiers.gates).results
+
+
+@dataclass(frozen=True)
+class Project:
+    root: Path
+    base: str
+    repository: Repository
+
+    def tree(self, files: Mapping[str, str | None]) -> str:
+        """The tree in which those files differ from the base; None removes one."""
+        index = self.root / ".git" / "candidate"
+        git(self.root, "read-tree", self.base, index=index)
+        for name, text in files.items():
+            if text is None:
+                git(self.root, "rm", "-q", "--cached", "--", name, index=index)
+                continue
+            oid = git(self.root, "hash-object", "-w", "--stdin", stdin=text)
+            git(self.root, "update-index", "--add", "--cacheinfo", f"100644,{oid},{name}", index=index)
+        return git(self.root, "write-tree", index=index)
+
+
+def git(root: Path, *arguments: str, stdin: str | None = None, index: Path | None = None) -> str:
+    environment = {**os.environ, **IDENTITY, **({"GIT_INDEX_FILE": str(index)} if index else {})}
+    done = subprocess.run(
+        ["git", *arguments], cwd=root, env=environment, input=stdin, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def project(folder: Path, files: Mapping[str, str] = {"app.py": "x = 1\ny = 2\n"}) -> Project:
+    root = folder / "project"
+    root.mkdir(parents=True)
+    git(root, "init", "-q", "-b", "main")
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "base")
+    return Project(root, git(root, "rev-parse", "HEAD"), open_repository(root, {**os.environ, **IDENTITY}))
+
+
+def attempt(
+    made: Project,
+    files: Mapping[str, str | None],
+    *,
+    criteria: Criteria | None = None,
+    earlier: Sequence[tuple[Stage, Criteria]] = (),
+    said: str = f"Done.\n\n{PROMISE}\n",
+    ask: Ask | None = None,
+    config: Config | None = None,
+    hooks: Sequence[Hook] = (),
+    gates: Sequence[CheckResult] = (),
+    reviewers: object = None,
+    secret: str = "correct-horse-battery",
+    result: AgentResult | None = None,
+    no_agent: bool = False,
+    **values: Any,
+) -> tuple[Case, Any]:
+    """The case, and the examination for its rules."""
+    task = values.pop("task", TASK)
+    stage: Stage = values.pop("stage", "coder")
+    own = NamedCriteria(stage, task, stage, criteria or Criteria(promise="DONE"))
+    result = result or AgentResult(agent="test", status="finished", final_text=said)
+    case = Case(
+        **{
+            "project": "toy",
+            "task": task,
+            "stage": stage,
+            "attempt": 1,
+            "iteration": 1,
+            "last_stage": True,
+            "implements": True,
+            "criteria": (own, *(NamedCriteria(each, task, each, theirs) for each, theirs in earlier)),
+            "stop_criteria": StopCriteria(),
+            "base": made.base,
+            "checks_base": made.base,
+            "started_from": made.base,
+            "tree": made.tree(files),
+            "result": None if no_agent else result,
+            "parsed": parser.parse(result),
+            **values,
+        }
+    )
+    verifiers = SimpleNamespace(
+        repository=made.repository,
+        config=config or Config(),
+        gates=Gates(made.root, gates),
+        ask=ask,
+        no_model="" if ask else "there is no key",
+        reviewers=reviewers,
+        hooks=tuple(hooks),
+        redactor=Redactor({"MY_PASSWORD": secret}),
+        cancelled=Event(),
+        report=lambda _: None,
+    )
+    return case, Examination(verifiers, case)
+
+
+def scripted(*answers: str | Exception | Callable[[Question], str]) -> tuple[Ask, list[Question]]:
+    """A model that gives those answers in order, then the last one again; and what it was asked."""
+    questions: list[Question] = []
+
+    def ask(question: Question) -> str:
+        answer = answers[min(len(questions), len(answers) - 1)]
+        questions.append(question)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer(question) if callable(answer) else answer
+
+    return ask, questions
+
+
+def shown(question: Question) -> dict[str, list[str]]:
+    """The lines of each file in a question."""
+    return {file["file"]: file.get("lines", []) for file in json.loads(question.data)["files"]}
+
+
+NO_ANSWER = ModelError("the API cannot be reached")

@@ -1,0 +1,59 @@
+"""Answers of models: one JSON object, each key once, by a schema that says what is read."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rulebook_ralph.agents.question import ModelError, Question
+from rulebook_ralph.verify.material import UnusableAnswerError, answered_or_error, decoded
+
+
+class Yes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    yes: bool
+
+
+@pytest.mark.parametrize(
+    "text", ['{"yes": true}', ' {"yes": true}\n', '```json\n{"yes": true}\n```', 'Here:\n```\n{"yes": true}\n```\n']
+)
+def test_an_answer_may_stand_in_one_fence(text: str) -> None:
+    assert decoded(text, Yes).yes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "yes",
+        '{"yes": 1}',
+        '{"yes": true} and more',
+        '{"yes": false, "yes": true}',
+        '{"yes": true, "no": false}',
+        '```\n{"yes": true}\n```\n```\n{"yes": false}\n```',
+        '{"yes": "' + "x" * 1_100_000 + '"}',
+    ],
+)
+def test_what_leaves_a_doubt_is_no_answer(text: str) -> None:
+    with pytest.raises(UnusableAnswerError):
+        decoded(text, Yes)
+
+
+@given(st.lists(st.sampled_from(['{"yes": true}', "no", "{}"]), min_size=2, max_size=2))
+def test_a_bad_answer_is_asked_for_once_more_and_then_as_good_as_none(answers: list[str]) -> None:
+    asked: list[Question] = []
+
+    def ask(question: Question) -> str:
+        asked.append(question)
+        return answers[len(asked) - 1]
+
+    def question(problem: str) -> Question:
+        return Question(problem, "", {})
+
+    good = [text == '{"yes": true}' for text in answers]
+    try:
+        assert answered_or_error(ask, question, lambda text: decoded(text, Yes)).yes
+        assert any(good)
+    except ModelError:
+        assert not any(good)
+    assert len(asked) == (1 if good[0] else 2)
+    assert [bool(each.instructions) for each in asked] == [False, True][: len(asked)]
