@@ -49,7 +49,7 @@ OF_PYTEST = [
     agreed("refactors", "sed -i 's/return add(a, a)/return 2 * a/' calc.py", kind="refactor"),
     agreed("renames tests", f"sed -i 's/test_zero/test_nothing_and_nothing/' {T}", kind="tests"),
     agreed("moves tests to a folder below", "mkdir -p tests/unit; git mv tests/test_calc.py tests/unit/test_calc.py", kind="tests"),
-    agreed("changes what is expected, as the task says", "sed -i 's/return 2 \\* a$/return 2 * a + 1/' calc.py; sed -i 's/== 8/== 9/' tests/unit/test_calc.py", description="double() is to be one more."),
+    agreed("changes what is expected, as the task says", "sed -i -E 's/return (2 \\* a|add\\(a, a\\))$/return 2 * a + 1/' calc.py; sed -i 's/== 8/== 9/' tests/unit/test_calc.py", description="double() is to be one more."),
     agreed("adds fixtures to conftest", "printf '\\n\\n@pytest.fixture\\ndef seven():\\n    return 7\\n' >> tests/conftest.py; echo 'SEVEN = 7' >> calc.py"),
     agreed("adds a dependency", "printf '\\n[project]\\nname = \"calc\"\\nversion = \"1\"\\ndependencies = []\\n' >> pyproject.toml; echo 'A = 1' >> calc.py"),
     agreed("writes files in other encodings", "printf 'caf\\351 \\344\\366\\374\\n' > latin1.txt; printf '\\377\\376a\\000b\\000' > utf16.txt; printf 'a;b\\r\\n1;2\\r\\n' > data.csv"),
