@@ -35,7 +35,7 @@ def test_a_refused_tool_completes_nothing(house: House, told: tuple[str, ...]) -
     it was not told to trust.
     """
     house.configure(permissions="ask")
-    house.model.script = {ADD: [[*adds(), DONE]]}
+    house.model.script, house.model.judges = {ADD: [[*adds(), DONE]]}, "no"
     house.ralph("run", "--task", ADD, "--max-iterations", "1", code=LIMITED)
     first = house.iteration(1)
     assert first["completionStatus"] == "failed"

@@ -11,11 +11,11 @@ import json
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from rulebook_ralph.agents.question import Question
+from tests.scripted_judge import answer_to, data_of
 
 from .acting import as_text, one_answer, with_tools
 from .anthropic import Messages
@@ -42,12 +42,13 @@ class ScriptedModel:
 
     def __init__(self, root: Path, *, without_tools: bool = False) -> None:
         self.script: Script = {}
-        self.judge: Callable[[Question], str] | None = None
-        """Answers the questions of a semantic check, and those for a plan or a review."""
-        self.judged: list[Question] = []
+        self.judged: list[Json] = []
+        """The data of the questions that tests left open."""
+        self.judges = "yes"
+        """The answer to all of them."""
         self.requests: list[Request] = []
         self.answers = 0
-        """How many whole answers were given to requests for an attempt."""
+        """How many whole answers were given to requests for an attempt or a judgement."""
         self.hanging = threading.Event()
         """Set as soon as a request is left without an answer."""
         self._root = root
@@ -72,9 +73,10 @@ class ScriptedModel:
         return list(dict.fromkeys(request.prompt for request in self.requests if request.task == task))
 
     def next_turn(self, api: Api, body: Json) -> Say | Use | Refuse | Cut | Hang:
-        if self.judge and (question := _question(api, body)):
+        if question := next(filter(None, map(_judging, api.texts(body))), None):
             self.judged.append(question)
-            return Say(self.judge(question))
+            self.answers += 1
+            return Say(answer_to(question, self.judges))
         request, tools = request_in(api.texts(body)), api.tools(body)
         if request is None or not (tools or self._without_tools):
             return Say("ok")
@@ -94,13 +96,12 @@ class ScriptedModel:
         return as_text(played) if self._without_tools and isinstance(played[0], Write | Shell) else played[0]
 
 
-def _question(api: Api, body: Json) -> Question | None:
-    """The question of a check, or for a plan or a review, if a text is one: instructions and data in one prompt."""
-    for text in api.texts(body):
-        if text.startswith(("You verify whether work", "You plan work", "You review a change")):
-            first = text.index("\n<<<DATA ")
-            return Question(text[:first], text[first:], {})
-    return None
+def _judging(text: str) -> Json | None:
+    """The data of a question to the judging model, which claude is given without the instructions."""
+    if text.startswith("You judge the work of a coding agent"):
+        return data_of(text)
+    data: Json = json.loads(text) if text.startswith("{") else {}
+    return data if "items" in data else None
 
 
 class _Server(ThreadingHTTPServer):
