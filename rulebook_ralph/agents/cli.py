@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace as changed
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
 
@@ -183,15 +183,7 @@ def run_agent(
     if supplement:
         transcript = supplement(transcript, ended)
     result = conclude(name, ended, transcript, output=output)
-    return replace(without_past(result, datetime.now(UTC)), killed_for=_killed_for(ended, invocation))
-
-
-def without_past(result: AgentResult, now: datetime) -> AgentResult:
-    """The result without the time of a reset that has passed already: nothing can be waited for then."""
-    said = result.fault
-    if said is None or said.resets_at is None or datetime.fromisoformat(said.resets_at) > now:
-        return result
-    return replace(result, fault=replace(said, resets_at=None))
+    return replace(result, killed_for=_killed_for(ended, invocation))
 
 
 def last_change(folder: Path) -> float:

@@ -181,7 +181,7 @@ class House:
             stdout, stderr = process.communicate(timeout=_LONGEST_COMMAND)
         except subprocess.TimeoutExpired:
             process.kill()
-            raise
+            raise AssertionError("\n".join(process.communicate())) from None
         assert process.returncode == code, f"exit code {process.returncode}\n{stdout}\n{stderr}"
         return Ended(stdout, stderr, time.monotonic() - started)
 
