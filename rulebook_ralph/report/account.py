@@ -13,7 +13,7 @@ from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.model import Prd, Task
 from rulebook_ralph.tasks.prd_file import read_prd
-from rulebook_ralph.tasks.results import CheckResult
+from rulebook_ralph.tasks.results import CheckResult, Evidence
 from rulebook_ralph.tasks.review import Review
 
 
@@ -33,6 +33,11 @@ class TaskAccount:
     def review(self) -> Review | None:
         """The last one of its work."""
         return next((record.review for record in reversed(self.records) if record.review is not None), None)
+
+    @property
+    def evidence(self) -> Evidence | None:
+        """Of the attempt that completed it, or of the last one."""
+        return next((record.evidence for record in reversed(self.records) if record.evidence is not None), None)
 
     @property
     def duration_ms(self) -> int:
@@ -126,6 +131,7 @@ def story_as_json(account: Account, told: TaskAccount) -> dict[str, object]:
             "verdict": record.verdict.reason if record.verdict else None,
             "feedback": record.feedback or None,
             "gates": _gates(record),
+            "evidence": record.evidence,
             "review": record.review,
             "filesChanged": record.files_changed,
             "snapshot": snapshot(account, record) or None,
@@ -150,6 +156,7 @@ def _task_as_json(told: TaskAccount) -> Mapping[str, Any]:
         "blockedReason": task.blocked_reason,
         "summary": task.summary or None,
         "completionSummary": task.completion_summary,
+        "evidence": told.evidence,
         "review": told.review,
         "costUsd": task.cost_usd,
         "tokens": task.tokens,

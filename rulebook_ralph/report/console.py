@@ -4,14 +4,13 @@ A display is imported when a run reports its first event: most commands need non
 `status`.
 """
 
-import dataclasses
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO
+from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
 import msgspec
 
@@ -22,12 +21,7 @@ from rulebook_ralph.verify.redaction import cleaned
 if TYPE_CHECKING:
     from rulebook_ralph.report.events import Event
 
-_UNSAFE_IN_JSON = re.compile(
-    "[\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
-    "\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001-\U000e007f]"
-)
-
-_CAMEL = re.compile(r"_([a-z])")
+_UNUSUAL = re.compile(r"[^ -~\n]")
 
 
 class Display(Protocol):
@@ -97,7 +91,7 @@ class Console:
         """Aligned columns, cut to the terminal's width where it is one."""
         if self._lines is None:
             return
-        width = self._lines.size()[0] if self._lines.is_terminal else None
+        width = self._lines.size()[0] if self._lines.isatty() else None
         for line in table_lines(headings, rows, width):
             self.line(line)
 
@@ -107,12 +101,12 @@ class Console:
             return
         text = self._clean(text)
         text = text if text.endswith("\n") else text + "\n"
-        self._lines.write(printable_block(text) if self._lines.is_terminal else text)
+        self._lines.write(printable_block(text) if self._lines.isatty() else text)
 
     def error(self, text: str) -> None:
         """What is wrong, as one line on stderr."""
         shown = f"error: {printable(self._clean(text))}"
-        if self._display is not None and self._err.is_terminal:
+        if self._display is not None and self._err.isatty():
             self._display.line(shown)
         else:
             self._err.write(shown + "\n")
@@ -171,7 +165,7 @@ def open_console(
 
 def _may_move_the_cursor(stream: Stream, environment: Mapping[str, str]) -> bool:
     return (
-        stream.is_terminal
+        stream.isatty()
         and environment.get("TERM", "dumb") != "dumb"
         and not environment.get("NO_COLOR")
         and environment.get("CI", "").lower() not in {"1", "true"}
@@ -182,23 +176,11 @@ def _event_object(event: "Event", now: datetime) -> dict[str, object]:
     """`{event: "GateEnded", at, ...}`; what happened within an iteration has its number beside its own fields."""
     from rulebook_ralph.report.events import WithinIteration  # noqa: PLC0415 - not for commands that only answer
 
-    head: dict[str, object] = {"event": "", "at": now.isoformat(timespec="milliseconds")}
+    number = {}
     if isinstance(event, WithinIteration):
-        head["iterationNumber"] = event.iteration_number
-        event = event.event
-    head["event"] = type(event).__name__
-    fields: dict[str, object] = _camel_keys(event)
-    return head | fields
-
-
-def _camel_keys(value: Any) -> Any:
-    """A dataclass with the keys that the files have."""
-    if dataclasses.is_dataclass(value):
-        names = [field.name for field in dataclasses.fields(value)]
-        return {_CAMEL.sub(lambda found: found[1].upper(), name): _camel_keys(getattr(value, name)) for name in names}
-    if isinstance(value, tuple):
-        return [_camel_keys(item) for item in value]
-    return msgspec.to_builtins(value)
+        number, event = {"iterationNumber": event.iteration_number}, event.event
+    fields = msgspec.to_builtins(event)
+    return {"event": fields.pop("event"), "at": now.isoformat(timespec="milliseconds"), **number, **fields}
 
 
 def json_text(value: object, *, ascii_only: bool, indent: int = 2) -> str:
@@ -208,6 +190,9 @@ def json_text(value: object, *, ascii_only: bool, indent: int = 2) -> str:
         text = msgspec.json.format(text, indent=indent) if indent else text
     except UnicodeEncodeError:  # a lone surrogate
         text, ascii_only = json.dumps(msgspec.to_builtins(value), indent=indent or None), True
-    if ascii_only:
-        return "".join(char if char.isascii() else json.dumps(char)[1:-1] for char in text)
-    return _UNSAFE_IN_JSON.sub(lambda match: json.dumps(match[0])[1:-1], text)
+
+    def safe(found: re.Match[str]) -> str:
+        char = found[0]
+        return char if char.isprintable() and not ascii_only else json.dumps(char)[1:-1]
+
+    return _UNUSUAL.sub(safe, text)

@@ -1,24 +1,27 @@
 """What happens in a run, as values that the loop reports and the console shows. No rendering here."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
+
+import msgspec
 
 from rulebook_ralph.tasks.results import CheckResult, StopReason, Usage
 from rulebook_ralph.tasks.review import Review, Tier
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class _Event(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag=True):
+    """As JSON it has its name under `event`."""
+
+
+class Notice(_Event, frozen=True):
     """A line for the person, outside the rhythm of iterations."""
 
     level: Literal["info", "warning"]
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunPlanned:
+class RunPlanned(_Event, frozen=True):
     """Said before the first agent starts: what is at most to come. Seconds and dollars; None is no limit."""
 
     project: str
@@ -33,8 +36,7 @@ class RunPlanned:
     workers: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class IterationOpened:
+class IterationOpened(_Event, frozen=True):
     """`index` counts in this run, `iteration_number` over the whole project, `attempt` within the stage."""
 
     iteration_number: int
@@ -50,8 +52,7 @@ class IterationOpened:
     agent: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentActivity:
+class AgentActivity(_Event, frozen=True):
     """Something the agent just did: a piece of its text, or a tool it uses (`detail` is the command or file)."""
 
     kind: Literal["text", "tool", "retry"]
@@ -59,8 +60,7 @@ class AgentActivity:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GateStarted:
+class GateStarted(_Event, frozen=True):
     """`about` says what it is run on where that is neither the new code with its checks nor the base as it is: `the
     base's checks`, for instance. Red is no failure there, it tells something.
     """
@@ -71,28 +71,24 @@ class GateStarted:
     about: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GateEnded:
+class GateEnded(_Event, frozen=True):
     result: CheckResult
     on_base: bool = False
     about: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewStarted:
+class ReviewStarted(_Event, frozen=True):
     tier: Tier
     reviewer: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewEnded:
+class ReviewEnded(_Event, frozen=True):
     """One reviewer looked."""
 
     review: Review
 
 
-@dataclass(frozen=True, slots=True)
-class IterationSettled:
+class IterationSettled(_Event, frozen=True):
     """How an iteration ended, and the run's sums so far. `verified`: a stage holds, the task goes
     on with the next; `sent-back`: a later stage was not satisfied, the first one goes on."""
 
@@ -111,8 +107,7 @@ class IterationSettled:
     total_tasks: int
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(_Event, frozen=True):
     """Said about every second while a run waits for an agent that is limited; `seconds` are left, 0 at the end.
     `begins`: the first time for this wait.
     """
@@ -123,8 +118,7 @@ class Waiting:
     begins: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class BranchWaiting:
+class BranchWaiting(_Event, frozen=True):
     """The branch cannot follow Ralph's work now. `ref` holds the work; `files` are what is in the way."""
 
     branch: str
@@ -136,16 +130,14 @@ class BranchWaiting:
 OfOneIteration = Notice | AgentActivity | GateStarted | GateEnded | ReviewStarted | ReviewEnded | Waiting
 
 
-@dataclass(frozen=True, slots=True)
-class WithinIteration:
+class WithinIteration(msgspec.Struct, frozen=True):
     """What an agent, gate or reviewer does, where several iterations go on at once: which of them it belongs to."""
 
     iteration_number: int
     event: OfOneIteration
 
 
-@dataclass(frozen=True, slots=True)
-class TaskLine:
+class TaskLine(msgspec.Struct, frozen=True, rename="camel"):
     """One row of the table at the end of a run."""
 
     task_id: str
@@ -157,8 +149,7 @@ class TaskLine:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnded:
+class RunEnded(_Event, frozen=True):
     stop_reason: StopReason
     reason: str
     tasks: tuple[TaskLine, ...]

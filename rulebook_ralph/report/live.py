@@ -14,7 +14,6 @@ from rich.text import Text
 
 from rulebook_ralph.report import words
 from rulebook_ralph.report.events import (
-    AgentActivity,
     BranchWaiting,
     Event,
     GateEnded,
@@ -26,7 +25,6 @@ from rulebook_ralph.report.events import (
     WithinIteration,
 )
 from rulebook_ralph.report.frame import frame
-from rulebook_ralph.report.lines import lines_of
 from rulebook_ralph.report.scene import Lane, Scene
 from rulebook_ralph.report.stream import Stream
 from rulebook_ralph.tasks.text import clipped, duration
@@ -41,32 +39,26 @@ _MARKS = {
     "interrupted": ("■ ", "yellow"),
     "limited": ("■ ", "yellow"),
 }
-_SHORTEST_PAUSE = 0.25
-_SECOND = 1.0
+_PAUSE = 0.25
+"""Seconds between two frames."""
 
 
 class LiveDisplay:
     """Shows events on a terminal. Call `close` at the end, whatever happens: it puts the terminal back.
 
-    `report` only notes an agent's activity; a thread draws, four times a second at most, and not at all while nothing
-    can have changed. Safe to call from several threads, but not from a signal handler.
+    `report` only notes an agent's activity; a thread draws, where something has changed. Safe to call from several
+    threads, but not from a signal handler.
     """
 
     def __init__(self, stream: Stream, *, now: Callable[[], datetime]) -> None:
         self._now = now
         self._scene = Scene()
-        self._scene_lock = RLock()
-        self._drawing_lock = RLock()
+        self._lock = RLock()
         self._console = _Terminal(stream)
         self._shown: tuple[list[Text], ConsoleDimensions] | None = None
         self._live = Live(
-            console=self._console,
-            auto_refresh=False,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
+            console=self._console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
         )
-        self._changed = Signal()
         self._closing = Signal()
         self._drawing = Thread(target=self._draw_until_closed, name="ralph-display", daemon=True)
         atexit.register(self.close)
@@ -74,17 +66,11 @@ class LiveDisplay:
         self._drawing.start()
 
     def report(self, event: Event) -> None:
-        now = self._now()
-        with self._scene_lock:
+        with self._lock:
             lane = self._scene.lane_of(event)
-            self._scene.apply(event, now)
-        happened = event.event if isinstance(event, WithinIteration) else event
-        rows: list[Text] = (
-            [] if isinstance(happened, AgentActivity) else lasting_rows(event, lane, self._console.columns)
-        )
-        if rows:
-            self._print(rows)
-        self._changed.set()
+            self._scene.apply(event, self._now())
+            if rows := lasting_rows(event, lane, self._console.size.width):
+                self._print(rows)
 
     def line(self, text: str) -> None:
         """A line that stays, above the live ones."""
@@ -94,43 +80,27 @@ class LiveDisplay:
         if self._closing.is_set():
             return
         self._closing.set()
-        self._changed.set()
         self._drawing.join()
         self._live.stop()
         atexit.unregister(self.close)
 
     def _print(self, rows: list[Text]) -> None:
         """Above the live lines, which are drawn anew below them, in one write."""
-        with self._drawing_lock:
+        with self._lock:
             self._shown = self._frame()
             self._live.update(Group(*self._shown[0]))
             self._console.print(Group(*rows), soft_wrap=True)
 
     def _draw_until_closed(self) -> None:
-        while not self._closing.is_set():
-            self._changed.wait(self._longest_pause())
-            self._changed.clear()
-            self._draw()
-            self._closing.wait(_SHORTEST_PAUSE)
-
-    def _draw(self) -> None:
-        with self._drawing_lock:
-            if (frame := self._frame()) != self._shown:
-                self._shown = frame
-                self._live.update(Group(*frame[0]), refresh=True)
-
-    def _longest_pause(self) -> float | None:
-        """A spinner turns, else a clock ticks, else nothing moves until something is reported."""
-        with self._scene_lock:
-            if self._scene.running_gate:
-                return 0
-            return _SECOND if self._scene.lanes else None
+        while not self._closing.wait(_PAUSE):
+            with self._lock:
+                if (frame := self._frame()) != self._shown:
+                    self._shown = frame
+                    self._live.update(Group(*frame[0]), refresh=True)
 
     def _frame(self) -> tuple[list[Text], ConsoleDimensions]:
-        with self._scene_lock:
-            scene = self._scene.copy()
         size = self._console.size
-        return frame(scene, self._now(), width=size.width, height=max(size.height - 1, 1)), size
+        return frame(self._scene, self._now(), width=size.width, height=max(size.height - 1, 1)), size
 
 
 class _Terminal(RichConsole):
@@ -139,7 +109,7 @@ class _Terminal(RichConsole):
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         super().__init__(
-            file=cast("IO[str]", _File(stream)),
+            file=cast("IO[str]", stream),
             force_terminal=True,
             color_system="standard",
             legacy_windows=False,
@@ -147,10 +117,6 @@ class _Terminal(RichConsole):
             markup=False,
             emoji=False,
         )
-
-    @property
-    def columns(self) -> int:
-        return self.size.width
 
     @property
     def size(self) -> ConsoleDimensions:
@@ -162,30 +128,11 @@ class _Terminal(RichConsole):
         raise NotImplementedError
 
 
-class _File:
-    """What rich needs of a file."""
-
-    encoding = "utf-8"
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        self._stream.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        """Every write is flushed."""
-
-    def isatty(self) -> bool:
-        return True
-
-
 def lasting_rows(event: Event, lane: Lane, width: int) -> list[Text]:
     """What is to stay on the screen of an event that happened in `lane`."""
     name = ""
     if isinstance(event, WithinIteration):
-        name = clipped(lane.iteration.task_id if lane.iteration else f"#{event.iteration_number}") + ": "
+        name = clipped(lane.opened.task_id if lane.opened else f"#{event.iteration_number}") + ": "
         event = event.event
     if isinstance(event, GateEnded) and (event.about or not event.on_base):
         return []
@@ -193,11 +140,14 @@ def lasting_rows(event: Event, lane: Lane, width: int) -> list[Text]:
         return []
     mark, style = _mark(event)
     rows: list[Text] = []
-    for line in lines_of(event, width=width):
+    for line in words.lines_of(event, width=width):
         text = line if rows else line.strip().removeprefix("warning: ")
         rows.append(Text.assemble((name, "bold"), ("  " if rows else mark, f"bold {style}"), text))
     if isinstance(event, IterationSettled):
-        rows += [Text(f"  {gates}", "dim")] if (gates := _gates(lane)) else []
+        ended = [gate.result for gate in lane.gates.values() if gate.result is not None]
+        if ended:
+            facts = (f"{clipped(each.step)} {each.ending} {duration(each.duration_ms / 1000)}" for each in ended)
+            rows.append(Text(f"  {' · '.join(facts)}", "dim"))
     return rows
 
 
@@ -214,9 +164,3 @@ def _mark(event: Event) -> tuple[str, str]:
             return ("! ", "yellow") if words.remark(event)[1] else ("  ", "")
         case _:
             return "  ", ""
-
-
-def _gates(lane: Lane) -> str:
-    """How the gates of an iteration ended, in a line."""
-    ended = [gate.result for gate in lane.gates.values() if gate.result is not None]
-    return " · ".join(f"{clipped(each.step)} {each.ending} {duration(each.duration_ms / 1000)}" for each in ended)

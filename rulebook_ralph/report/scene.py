@@ -1,7 +1,7 @@
 """What the live display shows, changed by events. Cheap to change: an agent may report 10,000 times a second."""
 
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from rulebook_ralph.report import words
@@ -37,13 +37,10 @@ class Gate:
 
 @dataclass(slots=True)
 class Lane:
-    """What goes on in one open iteration; without `iteration`, what belongs to none, such as gates on the base.
+    """What goes on in one open iteration; without `opened`, what belongs to none, such as gates on the base."""
 
-    `activity` holds the agent's last doings, each cut.
-    """
-
-    iteration: IterationOpened | None = None
-    opened: datetime | None = None
+    opened: IterationOpened | None = None
+    since: datetime | None = None
     last_sign: datetime | None = None
     activity: deque[AgentActivity] = field(default_factory=lambda: deque(maxlen=_KEPT_ACTIVITIES))
     gates: dict[str, Gate] = field(default_factory=dict)
@@ -51,23 +48,23 @@ class Lane:
 
     def apply(self, event: Event, now: datetime) -> None:
         match event:
-            case AgentActivity():
+            case AgentActivity(kind, text, detail):
                 self.last_sign = now
-                self._add(event)
-            case GateStarted() | ReviewStarted():
-                step, command = _begun(event)
-                self.gates[step] = Gate(step, command, now)
+                self.activity.append(AgentActivity(kind, text[:_KEPT_CHARACTERS], detail[:_KEPT_CHARACTERS]))
+            case GateStarted():
+                step = _named(event.step, event.about)
+                self.gates[step] = Gate(step, event.command, now)
+            case ReviewStarted():
+                step = words.review_step(event.tier, event.reviewer)
+                self.gates[step] = Gate(step, "", now)
             case GateEnded():
                 self._end_gate(event, now)
             case ReviewEnded():
                 self._end_gate(GateEnded(words.review_ending(event)), now)
             case Waiting():
-                self.waiting = _still(event)
+                self.waiting = event if event.seconds > 0 else None
             case _:
                 pass
-
-    def copy(self) -> "Lane":
-        return replace(self, activity=self.activity.copy(), gates={name: replace(g) for name, g in self.gates.items()})
 
     @property
     def running_gates(self) -> list[Gate]:
@@ -77,13 +74,8 @@ class Lane:
         step = _named(event.result.step, event.about)
         if event.on_base or event.about:
             self.gates.pop(step, None)
-            return
-        gate = self.gates.setdefault(step, Gate(step, event.result.command, now))
-        gate.result = event.result
-
-    def _add(self, event: AgentActivity) -> None:
-        text = event.text[:_KEPT_CHARACTERS]
-        self.activity.append(AgentActivity(event.kind, text, event.detail[:_KEPT_CHARACTERS]))
+        else:
+            self.gates.setdefault(step, Gate(step, event.result.command, now)).result = event.result
 
 
 @dataclass(slots=True)
@@ -94,6 +86,7 @@ class Scene:
     started: datetime | None = None
     lanes: dict[int, Lane] = field(default_factory=dict)
     outside: Lane = field(default_factory=Lane)
+    index: int = 0
     completed: int = 0
     total: int = 0
     cost_usd: float = 0.0
@@ -106,10 +99,10 @@ class Scene:
             self.started = now
         match event:
             case Waiting():
-                self.waiting = _still(event)
+                self.waiting = event if event.seconds > 0 else None
             case IterationOpened():
                 self.lanes[event.iteration_number] = Lane(event, now, now)
-                self.waiting = None
+                self.waiting, self.index = None, event.index
                 self._count(event)
             case IterationSettled():
                 self.lanes.pop(event.iteration_number, None)
@@ -117,7 +110,7 @@ class Scene:
                 self._count(event)
             case RunPlanned():
                 self.plan, self.completed, self.total = event, event.completed_tasks, event.total_tasks
-                self.started, self.cost_usd, self.tokens, self.ended = now, 0.0, 0, False
+                self.started, self.cost_usd, self.tokens, self.index, self.ended = now, 0.0, 0, 0, False
                 self.lanes.clear()
             case RunEnded():
                 self.ended = True
@@ -125,41 +118,17 @@ class Scene:
                 if lane := self.lanes.get(event.iteration_number):  # else it has been settled meanwhile
                     lane.apply(event.event, now)
             case _:
-                self.only.apply(event, now)
-
-    @property
-    def only(self) -> Lane:
-        """The one lane there is; what belongs to no iteration where there are none, or several."""
-        return next(iter(self.lanes.values())) if len(self.lanes) == 1 else self.outside
+                self.lane_of(event).apply(event, now)
 
     def lane_of(self, event: Event) -> Lane:
-        """Where `event` happens; what belongs to no iteration where its own is not open."""
+        """Where `event` happens: in its own iteration, in the only one there is, else in none."""
         if isinstance(event, WithinIteration | IterationSettled):
             return self.lanes.get(event.iteration_number, self.outside)
-        return self.only
-
-    def copy(self) -> "Scene":
-        lanes = {number: lane.copy() for number, lane in self.lanes.items()}
-        return replace(self, lanes=lanes, outside=self.outside.copy())
-
-    @property
-    def running_gate(self) -> bool:
-        return any(lane.running_gates for lane in (self.outside, *self.lanes.values()))
+        return next(iter(self.lanes.values())) if len(self.lanes) == 1 else self.outside
 
     def _count(self, event: IterationOpened | IterationSettled) -> None:
         self.completed, self.total = event.completed_tasks, event.total_tasks
         self.outside = Lane()
-
-
-def _still(event: Waiting) -> Waiting | None:
-    return event if event.seconds > 0 else None
-
-
-def _begun(event: GateStarted | ReviewStarted) -> tuple[str, str]:
-    """The name of what runs now, and its command where it has one."""
-    if isinstance(event, GateStarted):
-        return _named(event.step, event.about), event.command
-    return words.review_step(event.tier, event.reviewer), ""
 
 
 def _named(step: str, about: str) -> str:

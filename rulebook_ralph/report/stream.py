@@ -21,8 +21,11 @@ DEFAULT_SIZE = (80, 24)
 class Stream:
     """Writes whole texts at once, each flushed. What the encoding lacks is replaced.
 
-    Once the reader is gone (a closed pipe, a vanished terminal) everything further is dropped in silence.
+    Once the reader is gone (a closed pipe, a vanished terminal) the rest is dropped in silence. Rich takes it for a
+    file.
     """
+
+    encoding = "utf-8"
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -30,8 +33,7 @@ class Stream:
         self._encoding = getattr(file, "encoding", None) or "utf-8"
         self.unicode = _can_encode(self._encoding)
 
-    @property
-    def is_terminal(self) -> bool:
+    def isatty(self) -> bool:
         with suppress(OSError, ValueError):
             return self._file.isatty()
         return False
@@ -44,9 +46,16 @@ class Stream:
                 return columns, rows
         return DEFAULT_SIZE
 
-    def write(self, text: str) -> None:
-        if self._gone:
-            return
+    def write(self, text: str) -> int:
+        """How long the text was."""
+        if not self._gone:
+            self._write_or_give_up(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Every write is flushed."""
+
+    def _write_or_give_up(self, text: str) -> None:
         if not self.unicode:
             text = text.translate(_SUBSTITUTES)
         text = text.encode(self._encoding, "replace").decode(self._encoding)

@@ -7,8 +7,7 @@ from rulebook_ralph.report.account import Account, TaskAccount, snapshot
 from rulebook_ralph.report.markdown import block, code, inline
 from rulebook_ralph.tasks import text
 from rulebook_ralph.tasks.iteration import Iteration
-from rulebook_ralph.tasks.model import Task
-from rulebook_ralph.tasks.results import CheckResult
+from rulebook_ralph.tasks.results import CheckResult, Evidence
 from rulebook_ralph.tasks.review import Review
 from rulebook_ralph.tasks.text import counted
 
@@ -16,9 +15,8 @@ LONGEST = 65_536
 """Characters that GitHub takes for the text of a pull request."""
 _ROOM_FOR_THE_REST = 200
 _MOST_TASKS = 100
-_MOST_ISSUES = 20
-_MOST_LEARNINGS = 20
-_MOST_STEPS = 20
+_MOST = 20
+"""Lines of any other list."""
 _MOST_FILES = 12
 
 Section = Sequence[str]
@@ -27,8 +25,21 @@ Section = Sequence[str]
 
 def whole(account: Account, *, longest: int = LONGEST) -> str:
     """The whole project's, at most `longest` characters; what does not fit is said to be left out."""
-    sections = [_head(account), *_blocked(account), *_at_work(account), _reviews(account), _gates(account)]
-    sections += [*_done(account), _open(account), _how_to_verify(account), _learnings(account), _unreadable(account)]
+    reviewed = [line for each in account.tasks if each.review for line in _reviewed(each, each.review)]
+    learned = [f"- {inline(learning)}" for learning in account.learnings[-_MOST:]]
+    learned += _more(len(account.learnings) - _MOST, "older learning")
+    sections = [
+        _head(account),
+        *_tasks("Blocked", "blocked task", map(_blocked, account.of("blocked"))),
+        *([_at_work(each)] for each in account.of("in_iteration")),
+        _section("Reviews", reviewed),
+        _section(f"Gates, as they ran last (#{account.gates_of})", _results(account.gates)),
+        *_tasks("Done", "completed task", map(_done, account.of("completed"))),
+        *_tasks("Still open", "open task", ([f"- {_named(each)}"] for each in account.of("pending"))),
+        _how_to_verify(account),
+        _section("Learned on the way", learned),
+        _unreadable(account),
+    ]
     return _joined(sections, longest, rest="ralph summary --json")
 
 
@@ -56,127 +67,77 @@ def _joined(sections: Iterable[Section], longest: int, *, rest: str) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
+def _section(heading: str, lines: Section) -> Section:
+    return [f"### {heading}", "", *lines] if lines else []
+
+
+def _tasks(heading: str, noun: str, tasks: Iterable[Section]) -> Iterator[Section]:
+    """A section for each task, of which the first has the heading."""
+    found = list(tasks)
+    for index, lines in enumerate(found[:_MOST_TASKS]):
+        yield lines if index else _section(heading, lines)
+    yield _more(len(found) - _MOST_TASKS, noun)
+
+
+def _more(count: int, noun: str) -> list[str]:
+    return [f"- … and {counted(count, f'more {noun}')}"] if count > 0 else []
+
+
 # The whole project
 
 
 def _head(account: Account) -> Section:
     prd = account.prd
-    completed = len(account.of("completed"))
-    totals = prd.totals
     facts = (
         f"branch {code(prd.work_branch)}",
-        counted(totals.iterations, "iteration"),
+        counted(prd.totals.iterations, "iteration"),
         f"agents worked {text.duration(account.duration_ms / 1000)}",
-        text.money(totals.cost_usd),
-        text.tokens(totals.tokens),
+        text.money(prd.totals.cost_usd),
+        text.tokens(prd.totals.tokens),
     )
+    completed = len(account.of("completed"))
+    heading = f"## {inline(prd.project)}: {completed} of {counted(len(prd.tasks), 'task')} completed"
+    return [heading, "", " · ".join(facts)]
+
+
+def _blocked(told: TaskAccount) -> Section:
+    task = told.task
+    see = f"{code(f'ralph show {task.settled_iteration}')}; " if task.settled_iteration else ""
+    unblock = code(f"ralph task unblock {shlex.quote(task.id)}")
     return [
-        f"## {inline(prd.project)}: {completed} of {counted(len(prd.tasks), 'task')} completed",
-        "",
-        " · ".join(facts),
+        f"- {_named(told)}: {inline(task.blocked_reason or 'no reason told')}",
+        f"  To go on: {see}change the task or what is in its way, then {unblock} and {code('ralph run')}",
     ]
 
 
-def _blocked(account: Account) -> Iterator[Section]:
-    tasks = account.of("blocked")
-    for index, told in enumerate(tasks[:_MOST_TASKS]):
-        lines = ["### Blocked", ""] if index == 0 else []
-        task = told.task
-        lines.append(f"- **{inline(task.title)}** ({code(task.id)}): {inline(task.blocked_reason or 'no reason told')}")
-        see = f"{code(f'ralph show {task.settled_iteration}')}; " if task.settled_iteration else ""
-        unblock = code(f"ralph task unblock {shlex.quote(task.id)}")
-        lines.append(f"  To go on: {see}change the task or what is in its way, then {unblock} and {code('ralph run')}")
-        yield lines
-    yield _more(len(tasks) - _MOST_TASKS, "blocked task")
+def _at_work(told: TaskAccount) -> str:
+    return f"In iteration now: {_named(told)}, {told.task.stage or 'coder'}"
 
 
-def _at_work(account: Account) -> Iterator[Section]:
-    for told in account.of("in_iteration"):
-        yield [f"In work now: **{inline(told.task.title)}** ({code(told.task.id)}), {told.task.stage or 'coder'}"]
+def _done(told: TaskAccount) -> Section:
+    task = told.task
+    facts = [code(told.commit[:12]), _attempts(told), text.money(task.cost_usd) if task.cost_usd else ""]
+    lines = [f"- {_named(told)} · {' · '.join(filter(None, facts))}"]
+    if task.summary:
+        lines.append(f"  {inline(task.summary, 600)}")
+    if task.completion_summary is not None:
+        lines += _files("New", task.completion_summary.files_created)
+        lines += _files("Changed", task.completion_summary.files_modified)
+    return [*lines, *(f"  {line}" for line in _evidence(told.evidence))]
 
 
-def _done(account: Account) -> Iterator[Section]:
-    tasks = account.of("completed")
-    for index, told in enumerate(tasks[:_MOST_TASKS]):
-        lines = ["### Done", ""] if index == 0 else []
-        task = told.task
-        facts = [code(told.commit[:12]), _attempts(task), text.money(task.cost_usd) if task.cost_usd else ""]
-        lines.append(f"- **{inline(task.title)}** ({code(task.id)}) · {' · '.join(filter(None, facts))}")
-        if task.summary:
-            lines.append(f"  {inline(task.summary, 600)}")
-        if (facts_of := task.completion_summary) is not None:
-            lines += _files("New", facts_of.files_created) + _files("Changed", facts_of.files_modified)
-        yield lines
-    yield _more(len(tasks) - _MOST_TASKS, "completed task")
-
-
-def _open(account: Account) -> Section:
-    tasks = account.of("pending")
-    if not tasks:
-        return []
-    shown = [f"- {inline(each.task.title)} ({code(each.task.id)})" for each in tasks[:_MOST_TASKS]]
-    return ["### Still open", "", *shown, *_more(len(tasks) - _MOST_TASKS, "open task")]
-
-
-def _gates(account: Account) -> Section:
-    if not account.gates:
-        return []
-    return [f"### Gates, as they ran last (iteration {account.gates_of})", "", *_results(account.gates)]
-
-
-def _results(gates: Iterable[CheckResult]) -> Section:
-    return [
-        f"- {inline(gate.step)}: **{gate.ending}**{'' if gate.required else ' (not required)'}"
-        f"{f' ({inline(gate.reason, 120)})' if gate.reason and not gate.passed else ''}, {code(gate.command)}, "
-        f"{text.duration(gate.duration_ms / 1000)}"
-        for gate in gates
-    ]
-
-
-def _reviews(account: Account) -> Section:
-    lines = []
-    for told in account.tasks:
-        if told.review is not None:
-            lines.append(f"- **{inline(told.task.title)}** ({code(told.task.id)}): {_decision(told.review)}")
-            lines += [f"  {line}" for line in _issues(told.review)]
-    return ["### Reviews", "", *lines] if lines else []
-
-
-def _decision(review: Review) -> str:
-    why = f" ({inline(review.reason)})" if review.reason else ""
-    return f"{review.decision}{why}, {review.summary}"
-
-
-def _issues(review: Review) -> Section:
-    shown = [
-        f"- {issue.severity}, {inline(issue.type, 40)}, {code(issue.place)}: {inline(issue.description)}"
-        for issue in review.issues[:_MOST_ISSUES]
-    ]
-    return [*shown, *_more(len(review.issues) - _MOST_ISSUES, "issue")]
+def _reviewed(told: TaskAccount, review: Review) -> list[str]:
+    return [f"- {_named(told)}: {_decision(review)}", *(f"  {line}" for line in _issues(review))]
 
 
 def _how_to_verify(account: Account) -> Section:
     commands = list(dict.fromkeys(gate.command for gate in account.gates if gate.command))
     gates = {f"{gate.step}: {gate.command}" for gate in account.gates}
-    told = [
-        step
-        for each in account.of("completed")
-        if each.task.completion_summary is not None
-        for step in each.task.completion_summary.verification_steps
-        if step not in gates
-    ]
-    steps = list(dict.fromkeys(told))
-    shown = [f"- {code(command)}" for command in ("ralph verify", *commands[:_MOST_STEPS])]
-    shown += [f"- {inline(step)}" for step in steps[:_MOST_STEPS]]
-    more = len(commands) + len(steps) - len(commands[:_MOST_STEPS]) - len(steps[:_MOST_STEPS])
-    return ["### How to verify it", "", *shown, *_more(more, "step")]
-
-
-def _learnings(account: Account) -> Section:
-    if not account.learnings:
-        return []
-    shown = [f"- {inline(learning)}" for learning in account.learnings[-_MOST_LEARNINGS:]]
-    return ["### Learned on the way", "", *shown, *_more(len(account.learnings) - _MOST_LEARNINGS, "older learning")]
+    summaries = [each.task.completion_summary for each in account.of("completed")]
+    told = [step for facts in summaries if facts for step in facts.verification_steps if step not in gates]
+    steps = [*map(code, commands), *map(inline, dict.fromkeys(told))]
+    shown = [f"- {step}" for step in [code("ralph verify"), *steps[:_MOST]]]
+    return _section("How to verify it", [*shown, *_more(len(steps) - _MOST, "step")])
 
 
 def _unreadable(account: Account) -> Section:
@@ -192,8 +153,8 @@ def _unreadable(account: Account) -> Section:
 def _task_head(told: TaskAccount) -> Section:
     task = told.task
     spent = (text.duration(told.duration_ms / 1000), text.money(task.cost_usd), text.tokens(task.tokens))
-    facts = [f"task {code(task.id)}", _attempts(task), *spent]
-    lines = [f"## {inline(task.title)}: {task.status}", "", " · ".join(filter(None, facts))]
+    facts = [f"task {code(task.id)}", _attempts(told), *spent]
+    lines = [f"## {inline(task.title)}: {task.status.replace('_', ' ')}", "", " · ".join(filter(None, facts))]
     if told.commit:
         lines.append(f"Commit {code(told.commit)}")
     if task.blocked_reason:
@@ -211,14 +172,12 @@ def _attempt(account: Account, record: Iteration) -> Section:
     ended = record.completion_status or record.phase
     spent = [text.duration(record.duration_ms / 1000), text.money(record.spent_usd) if record.spent_usd else ""]
     facts = [inline(record.agent), *spent, text.tokens(record.spent_tokens) if record.spent_tokens else ""]
-    lines = [
-        f"### Iteration {record.iteration_number}: {record.stage}, attempt {record.attempt}, {ended}",
-        "",
-        " · ".join(filter(None, facts)),
-    ]
+    heading = f"#{record.iteration_number}: {record.stage}, attempt {record.attempt}, {ended}"
+    lines = [f"### {heading}", "", " · ".join(filter(None, facts))]
     if record.verdict is not None and record.verdict.reason:
         lines.append(f"- Verdict: {inline(record.verdict.reason, 600)}")
     lines += _results(check for check in record.checks if check.method == "gate")
+    lines += [f"- {line}" for line in _evidence(record.evidence)]
     if record.review is not None:
         lines += [f"- Review: {_decision(record.review)}", *(f"  {line}" for line in _issues(record.review))]
     lines += [f"- {line.strip()}" for line in _files("Files", record.files_changed)]
@@ -231,14 +190,56 @@ def _attempt(account: Account, record: Iteration) -> Section:
     return lines
 
 
-# Parts
+# Parts of both
 
 
-def _attempts(task: Task) -> str:
+def _named(told: TaskAccount) -> str:
+    return f"**{inline(told.task.title)}** ({code(told.task.id)})"
+
+
+def _attempts(told: TaskAccount) -> str:
     """`2 attempts`, or by stage where there are several: `coder 2, reviewer 1`."""
-    if len(task.attempts) > 1:
-        return ", ".join(f"{inline(stage, 20)} {count}" for stage, count in task.attempts.items())
-    return counted(sum(task.attempts.values()), "attempt") if task.attempts else ""
+    attempts = told.task.attempts
+    if len(attempts) > 1:
+        return ", ".join(f"{inline(stage, 20)} {count}" for stage, count in attempts.items())
+    return counted(sum(attempts.values()), "attempt") if attempts else ""
+
+
+def _evidence(evidence: Evidence | None) -> list[str]:
+    """What shows that the work is there: what turned from red to green, and what was asked about it."""
+    if evidence is None:
+        return []
+    lines = []
+    if evidence.turned:
+        more = f" and {len(evidence.turned) - _MOST_FILES} more" if len(evidence.turned) > _MOST_FILES else ""
+        lines.append(f"Failed before, pass now: {', '.join(map(code, evidence.turned[:_MOST_FILES]))}{more}")
+    for item in evidence.asked[:_MOST]:
+        place = f" ({code(f'{item.file}:{item.line}' if item.line else item.file)})" if item.file else ""
+        answered = f"{item.answer or 'no answer'}{f', {inline(item.reason)}' if item.reason else ''}"
+        lines.append(f"Asked of {evidence.judged_by or 'nobody'}: {inline(item.item)}: {answered}{place}")
+    return lines
+
+
+def _results(gates: Iterable[CheckResult]) -> Section:
+    return [
+        f"- {inline(gate.step)}: **{gate.ending}**{'' if gate.required else ' (not required)'}"
+        f"{f' ({inline(gate.reason, 120)})' if gate.reason and not gate.passed else ''}, {code(gate.command)}, "
+        f"{text.duration(gate.duration_ms / 1000)}"
+        for gate in gates
+    ]
+
+
+def _decision(review: Review) -> str:
+    why = f" ({inline(review.reason)})" if review.reason else ""
+    return f"{review.decision}{why}, {review.summary}"
+
+
+def _issues(review: Review) -> Section:
+    shown = [
+        f"- {issue.severity}, {inline(issue.type, 40)}, {code(issue.place)}: {inline(issue.description)}"
+        for issue in review.issues[:_MOST]
+    ]
+    return [*shown, *_more(len(review.issues) - _MOST, "issue")]
 
 
 def _files(word: str, files: Sequence[str]) -> list[str]:
@@ -246,7 +247,3 @@ def _files(word: str, files: Sequence[str]) -> list[str]:
         return []
     more = f" and {len(files) - _MOST_FILES} more" if len(files) > _MOST_FILES else ""
     return [f"  {word}: {', '.join(map(code, files[:_MOST_FILES]))}{more}"]
-
-
-def _more(count: int, noun: str) -> list[str]:
-    return [f"- … and {counted(count, f'more {noun}')}"] if count > 0 else []

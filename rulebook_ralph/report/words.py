@@ -1,19 +1,25 @@
-"""How events are put into words, for the live display and plain lines alike. Pure; others' text is made printable."""
+"""How events are put into words, and into whole lines that read well in a log; the live display shows them too. Pure;
+others' text is made printable.
+"""
 
 from collections.abc import Sequence
 
 from rulebook_ralph.report.events import (
     AgentActivity,
     BranchWaiting,
+    Event,
+    GateEnded,
     IterationOpened,
     IterationSettled,
     Notice,
     ReviewEnded,
+    ReviewStarted,
     RunEnded,
     RunPlanned,
     TaskLine,
     Waiting,
 )
+from rulebook_ralph.report.stream import table_lines
 from rulebook_ralph.tasks.results import CheckResult
 from rulebook_ralph.tasks.text import clipped, cut, duration, money, printable, some, tokens
 
@@ -43,6 +49,7 @@ SUMMARY_HEADINGS = ("Task", "Status", "Attempts", "Cost", "Commit", "")
 _SHORT_HASH = 8
 _MOST_ISSUES = 10
 _REASON_COLUMNS = 100
+_MOST_TASKS = 50
 
 
 def count(number: int, thing: str) -> str:
@@ -203,3 +210,80 @@ def waiting(event: Waiting) -> str:
     """What a run waits for, and how long still."""
     until = event.until.astimezone().strftime("%H:%M:%S")
     return f"waiting until {until}, {duration(event.seconds)} left: {clipped(event.reason)}"
+
+
+# Whole lines
+
+
+def lines_of(event: Event, *, quiet: bool = False, width: int | None = None) -> list[str]:
+    """What is said of an event; nothing of an agent's activity. With `quiet` no begin and no table, which is cut to
+    `width` columns where that is given.
+    """
+    lines: list[str] = []
+    match event:
+        case Notice() | BranchWaiting():
+            text, warning = remark(event)
+            lines = [f"warning: {text}" if warning else text] if text else []
+        case RunPlanned():
+            what, most = plan(event)
+            lines = [f"{clipped(event.project)}: {what}", most]
+        case IterationOpened() if not quiet:
+            lines = [f"{clipped(event.task_id)}: {clipped(event.title)} · {place(event)}"]
+        case GateEnded():
+            lines = [_gate_line(event)]
+        case ReviewStarted() | ReviewEnded():
+            lines = _review_lines(event)
+        case IterationSettled():
+            lines = [_settled_line(event)]
+        case Waiting():
+            lines = _waiting_lines(event)
+        case RunEnded():
+            lines = _ending_lines(event, quiet=quiet, width=width)
+        case _:
+            pass
+    return lines
+
+
+def _waiting_lines(event: Waiting) -> list[str]:
+    if event.begins:
+        return [waiting(event)]
+    return [] if event.seconds else ["waited long enough, going on"]
+
+
+def _gate_line(event: GateEnded) -> str:
+    result = event.result
+    base = f" ({clipped(event.about)})" if event.about else " on the base" if event.on_base else ""
+    if result.skipped:
+        return f"  gate {clipped(result.step)}{base}: {gate_failure(result)}"
+    failed = "red" if event.about else "FAILED"
+    outcome = f"ok{flakiness(result)}" if result.passed else f"{failed} ({gate_failure(result)})"
+    return f"  gate {clipped(result.step)}{base}: {outcome} · {duration(result.duration_ms / 1000)}"
+
+
+def _review_lines(event: ReviewStarted | ReviewEnded) -> list[str]:
+    if isinstance(event, ReviewStarted):
+        return [f"  {review_step(event.tier, event.reviewer)}"]
+    ending = review_ending(event)
+    first = f"  {ending.step}: {clipped(ending.reason)} · {duration(ending.duration_ms / 1000)}"
+    return [first, *(f"    {line}" for line in issue_lines(event))]
+
+
+def _settled_line(event: IterationSettled) -> str:
+    reason = clipped(event.reason)
+    because = f" ({reason})" if reason and event.outcome != "completed" else ""
+    done = f"{event.completed_tasks:,} of {count(event.total_tasks, 'task')} completed"
+    facts = " · ".join([*settled_facts(event), done])
+    task = clipped(event.task_id)
+    return f"#{event.iteration_number} {task}: {OUTCOMES[event.outcome]}{because} · {facts}"
+
+
+def _ending_lines(event: RunEnded, *, quiet: bool, width: int | None) -> list[str]:
+    lines = [ending(event)]
+    if reason := ending_reason(event):
+        lines.append(reason)
+    if event.tasks and not quiet:
+        shown, left_out = telling(event.tasks, _MOST_TASKS)
+        lines += table_lines(SUMMARY_HEADINGS, map(summary_row, shown), width)
+        if left_out:
+            lines.append(f"… and {left_out:,} more")
+    return lines + [f"next: {clipped(step)}" for step in event.next_steps]

@@ -376,9 +376,9 @@ def test_a_frame_tells_task_progress_and_what_the_agent_does() -> None:
     )
     assert rows == [
         "",
+        "  ━━━━━━━━━━──────────────────── 1 of 3 tasks · 1 of at most 9 iterations · 0:05 · $0.00 · 0 tokens",
         "▸ phase1_read  Read numerals",
-        "  #7, 1 of at most 9 in this run · attempt 2 of 5 · 0:05",
-        "  ━━━━━━━━━━──────────────────── 1 of 3 tasks · 0:05 · $0.00 · 0 tokens",
+        "  #7 · coder · attempt 2 of 5 · 0:05",
         "  │ I look at it.",
         "  ● Edit  a.py",
     ]
@@ -400,7 +400,7 @@ def test_a_frame_keeps_to_a_low_terminal() -> None:
     for number in range(9):
         scene.apply(AgentActivity("tool", f"t{number}"), NOON)
     rows = [row.plain for row in frame(scene, NOON, width=100, height=4)]
-    assert rows[0] == "▸ phase1_read  Read numerals"
+    assert rows[1] == "▸ phase1_read  Read numerals"
     assert rows[-1] == "  ● t8"
 
 
@@ -410,4 +410,4 @@ def test_text_in_huge_pieces_is_kept_short() -> None:
     for _ in range(3):
         scene.apply(AgentActivity("text", "x" * 1_000_000), NOON)
         scene.apply(AgentActivity("tool", "y" * 1_000_000, "z" * 1_000_000), NOON)
-    assert sum(len(activity.text) + len(activity.detail) for activity in scene.only.activity) < 20_000
+    assert sum(len(activity.text) + len(activity.detail) for activity in scene.lanes[7].activity) < 20_000

@@ -196,7 +196,7 @@ def test_a_pull_request_is_told_all_that_it_needs(tmp_path: Path) -> None:
     lines = text.splitlines()
     assert lines[0] == "## sundial: 1 of 3 tasks completed"
     assert lines[2] == "branch `ralph/sundial` · 3 iterations · agents worked 4.5 s · $0.62 · 12.4k tokens"
-    order = ["### Blocked", "### Reviews", "### Gates, as they ran last (iteration 2)", "### Done", "### Still open"]
+    order = ["### Blocked", "### Reviews", "### Gates, as they ran last (#2)", "### Done", "### Still open"]
     assert [line for line in lines if line.startswith("### ")] == [
         *order,
         "### How to verify it",
@@ -211,7 +211,7 @@ def test_a_pull_request_is_told_all_that_it_needs(tmp_path: Path) -> None:
         "- **Do one** (`one`) · `cccccccccccc` · coder 2, qa 1 · $0.50",
         "  It is there.",
         "  New: `src/a.py`",
-        "- Do three (`three`)",
+        "- **Do three** (`three`)",
         "- `make test`",
         "- run it",
         "- Bricks are heavy",
@@ -226,12 +226,12 @@ def test_one_tasks_story_has_each_attempt(tmp_path: Path) -> None:
     for words in (
         "## Do one: completed",
         f"Commit `{'c' * 40}`",
-        "### Iteration 1: coder, attempt 1, failed",
+        "### #1: coder, attempt 1, failed",
         "- Verdict: gate failed: tests",
         "- tests: **failed** (exit code 1), `make test`, 0.9 s",
         "- Snapshot: `refs/ralph/sundial/tasks/one/1`",
         "````text\nIt fell over:\n```\n@team </details>\n````",
-        "### Iteration 2: coder, attempt 2, completed",
+        "### #2: coder, attempt 2, completed",
         "- Review: SHIP, 1 low",
     ):
         assert words in text, words
