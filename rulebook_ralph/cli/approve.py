@@ -1,11 +1,11 @@
-"""`ralph approve`: work that no model could be asked about, or that the configuration leaves to people."""
+"""`ralph approve` and `ralph land`: work that waits, for a person's word or for the branch to follow."""
 
 import click
 
 from rulebook_ralph.cli.app import App
+from rulebook_ralph.cli.delivery import prepared
 from rulebook_ralph.cli.options import interruptible
 from rulebook_ralph.cli.places import state_folder
-from rulebook_ralph.cli.writing import prepared
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.report.console import Console
 from rulebook_ralph.run import approval
@@ -18,14 +18,16 @@ from rulebook_ralph.tasks.prd_file import read_prd
 from rulebook_ralph.verify.workspace import Cancelled
 
 
-@click.command()
+@click.command("approve")
 @click.argument("task_ids", nargs=-1, metavar="[TASK…]")
 @click.option("--list", "only_list", is_flag=True, help="List what waits.")
 @click.option("--show", is_flag=True, help="Show what is open about the work, and its diff.")
 @click.option("--reject", metavar="REASON", help="Refuse the work: the next attempt is told REASON.")
 @click.option("--json", is_flag=True, help="With --list or --show: print one JSON object.")
 @click.pass_obj
-def command(app: App, task_ids: tuple[str, ...], *, only_list: bool, show: bool, reject: str | None, json: bool) -> int:
+def approve_command(
+    app: App, task_ids: tuple[str, ...], *, only_list: bool, show: bool, reject: str | None, json: bool
+) -> int:
     """Agree to the work at TASK, which waits for you: it is judged again on today's branch, all but what you answered
     for, and lands. Exit code 3 says that it does not hold.
     """
@@ -124,3 +126,28 @@ def _as_json(task: Task, record: Iteration | None) -> dict[str, object]:
         "changedChecks": record.changed_checks if record else (),
         "evidence": record.evidence if record else None,
     }
+
+
+@click.command("land")
+@click.pass_obj
+def land_command(app: App) -> int:
+    """Bring in work that waits on Ralph's own ref, as something kept the branch from following. What a person committed
+    meanwhile stays below it, and the gates run on both together. Exit code 3 says that it still waits.
+    """
+    with (
+        app.console() as console,
+        interruptible() as cancelled,
+        prepared(app, "land", report=console.report, cancelled=cancelled) as run,
+    ):
+        branch = run.branch
+        before = run.project.repository.commit_of(branch.reference)
+        if before is None:
+            console.line(f"nothing waits: {branch.name} has all of the work")
+            return ExitCode.OK
+        if not branch.follow():
+            console.error(branch.why_it_waits)
+            return ExitCode.BLOCKED
+        commit_state(run, "ralph: state")
+        run.journal.write_files()
+        console.line(f"{branch.name} has the work: git log --oneline {branch.name}")
+    return ExitCode.OK

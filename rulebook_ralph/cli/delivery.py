@@ -1,27 +1,35 @@
-"""Bringing an edit into the task list: into the file where no run goes on, else to the run."""
+"""Changing a project's state from a command that is no run: an edit of the task list goes into the file, or to the run
+that goes on; all else happens under the project's lock.
+"""
 
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
 from rulebook_ralph.cli.app import App
-from rulebook_ralph.cli.places import open_root, refuse_agents
+from rulebook_ralph.cli.places import OpenedProject, open_project, open_root, refuse_agents, require_agreed
 from rulebook_ralph.config.settings import Config
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.git.attempts import state_reference
 from rulebook_ralph.git.repository import Repository
+from rulebook_ralph.process.cancellation import Cancellation
+from rulebook_ralph.report.events import Event
 from rulebook_ralph.run import control, lock
 from rulebook_ralph.run.journal import Journal
-from rulebook_ralph.run.project import Project
+from rulebook_ralph.run.project import Project, RunOptions
 from rulebook_ralph.tasks import disk, edits, history, prd_file
 from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.edits import Done, Edit, EditRefusedError, Remove, Reopen, Unblock
 from rulebook_ralph.tasks.model import Prd
 from rulebook_ralph.tasks.text import Fault, dotted
+
+if TYPE_CHECKING:
+    from rulebook_ralph.run.start import Prepared
 
 TASKS_STAY = "the task list may not be changed"
 """How the refusal within an agent's process tree ends."""
@@ -138,3 +146,34 @@ def require_settled(folder: StateFolder, edit: Edit | None = None) -> None:
                 f"the last run ended in the middle of #{record.iteration_number} ({record.names}); "
                 "run 'ralph resume' first, this command works while it runs"
             )
+
+
+@contextmanager
+def alone(app: App, command: str) -> Iterator[OpenedProject]:
+    """The project under its lock, while no run goes on and none is to be recovered. Raises RalphError."""
+    refuse_agents(app, f"'ralph {command}' is refused")
+    opened = open_project(app)
+    with lock.hold(opened.project.private, command, since=app.clock.iso()):
+        require_settled(opened.project.folder)
+        yield opened
+
+
+@contextmanager
+def prepared(
+    app: App, command: str, *, report: Callable[[Event], None], cancelled: Cancellation
+) -> "Iterator[Prepared]":
+    """The parts of a run, without any agent's work. Raises RalphError."""
+    from rulebook_ralph.run.start import Prepared  # noqa: PLC0415 - not for a command that edits the list
+
+    with alone(app, command) as opened:
+        require_agreed(app, opened)
+        parts = Prepared(
+            opened.project,
+            RunOptions(command=command),
+            report=report,
+            clock=app.clock,
+            cancelled=cancelled,
+            reread=lambda: None,
+        )
+        with parts:
+            yield parts

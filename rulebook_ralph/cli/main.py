@@ -36,7 +36,10 @@ GROUPS = (
     ),
     Group("End the run after this iteration, or now", {"pause": "control:pause", "cancel": "control:cancel"}),
     Group("Plan, add, change tasks", {"plan": "plan:command", "task": "task:command"}),
-    Group("Agree to work that waits; have the branch follow", {"approve": "approve:command", "land": "land:command"}),
+    Group(
+        "Agree to work that waits; have the branch follow",
+        {"approve": "approve:approve_command", "land": "approve:land_command"},
+    ),
     Group(
         "Run gates and criteria; agree to a clone's commands", {"verify": "verify:command", "trust": "trust:command"}
     ),

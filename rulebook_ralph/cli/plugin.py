@@ -3,8 +3,6 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -38,15 +36,6 @@ _SCOPE = click.option(
 _FORCE = click.option("--force", is_flag=True, help="Also files that were edited since.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """Files by their names below the plugin's folder. `edited` are those that a person changed or added; they stay."""
-
-    writes: Mapping[str, bytes]
-    removes: tuple[str, ...]
-    edited: tuple[str, ...]
-
-
 class _Written(msgspec.Struct):
     """What Ralph wrote: the files' SHA-256."""
 
@@ -74,12 +63,12 @@ def install_command(app: App, /, *, scope: Scope, driver: Driver, force: bool) -
     folder = _folder(app, scope)
     if driver == "ralph-loop":
         official_loop.script_of(app, _base(app, scope))
-    change = _carried_out(folder, files_for(driver), force=force)
+    changed, edited = _carry_out(folder, files_for(driver), force=force)
     with app.console() as console:
-        if change.edited:
-            console.error(f"edited since, and left as it is: {some(list(change.edited))}; to replace it: --force")
+        if edited:
+            console.error(f"edited since, and left as it is: {some(edited)}; to replace it: --force")
             return ExitCode.INVALID
-        console.line(f"{folder}: " + ("written" if change.writes or change.removes else "up to date"))
+        console.line(f"{folder}: {'written' if changed else 'up to date'}")
         if shutil.which("ralph", path=app.environment.get("PATH")) is None:
             console.line("there is no 'ralph' on PATH, where the plugin looks for it")
         console.line(
@@ -97,10 +86,10 @@ def uninstall_command(app: App, /, *, scope: Scope, force: bool) -> int:
     folder = _folder(app, scope)
     if not (folder / _WRITTEN).is_file():
         raise RalphError(f"there is no plugin of Ralph's in {folder}")
-    change = _carried_out(folder, {}, force=force)
+    _, edited = _carry_out(folder, {}, force=force)
     with app.console() as console:
-        if change.edited:
-            console.error(f"edited since, and left as it is: {some(list(change.edited))}; to remove it: --force")
+        if edited:
+            console.error(f"edited since, and left as it is: {some(edited)}; to remove it: --force")
             return ExitCode.INVALID
         console.line(f"{folder}: removed")
     return ExitCode.OK
@@ -132,27 +121,30 @@ def _folder(app: App, scope: Scope) -> Path:
     return folder
 
 
-def _carried_out(folder: Path, wanted: dict[str, bytes], *, force: bool) -> _Change:
-    """Write and remove. Raises RalphError, and nothing was changed, where a link stands in the folder."""
+def _carry_out(folder: Path, wanted: dict[str, bytes], *, force: bool) -> tuple[bool, list[str]]:
+    """Write what is wanted, remove what Ralph wrote before and nobody wants. Whether something changed, and which files
+    a person edited: with any of them nothing is changed, unless `force` says otherwise. Raises RalphError where a link
+    stands in the folder.
+    """
     there = _there(folder)
-    before = there.pop(_WRITTEN, b"{}")
-    written = _written(before)
-    change = _change(wanted, written, there, force=force)
-    if change.edited:
-        return change
-    for name, content in change.writes.items():
-        disk.make_folder((folder / name).parent)
-        disk.replace_file(folder / name, content)
-    for name in change.removes:
-        (folder / name).unlink(missing_ok=True)
+    written = _written(there.pop(_WRITTEN, b"{}"))
+    differs = {name for name in {*wanted, *written} if there.get(name) != wanted.get(name)}
+    edited = {name for name in differs & there.keys() if written.get(name) != _digest(there[name]) and not force}
+    if edited:
+        return False, sorted(edited)
+    for name in sorted(differs):
+        if name in wanted:
+            disk.make_folder((folder / name).parent)
+            disk.replace_file(folder / name, wanted[name])
+        else:
+            (folder / name).unlink(missing_ok=True)
+    record = {"files": {name: _digest(content) for name, content in sorted(wanted.items())}}
     if wanted:
-        record = json.dumps({"files": _digests(wanted)}, indent=2) + "\n"
-        if before != record.encode():
-            disk.replace_file(folder / _WRITTEN, record.encode())
+        disk.replace_file(folder / _WRITTEN, (json.dumps(record, indent=2) + "\n").encode())
     else:
         (folder / _WRITTEN).unlink(missing_ok=True)
         _remove_empty(folder)
-    return change
+    return bool(differs), []
 
 
 def _there(folder: Path) -> dict[str, bytes]:
@@ -174,38 +166,10 @@ def _written(content: bytes) -> dict[str, str]:
 
 def _remove_empty(folder: Path) -> None:
     """What a person added stays, with the folders that it stands in."""
-    for path in sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True):
+    for path in sorted((path for path in (folder, *folder.rglob("*")) if path.is_dir()), reverse=True):
         if not any(path.iterdir()):
             path.rmdir()
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
 
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _digests(files: Mapping[str, bytes]) -> dict[str, str]:
-    """What is to be remembered of files that are written."""
-    return {name: _digest(content) for name, content in sorted(files.items())}
-
-
-def _change(
-    wanted: Mapping[str, bytes], written: Mapping[str, str], there: Mapping[str, bytes], *, force: bool
-) -> _Change:
-    """From what is `there` to what is `wanted`, where Ralph has `written` files of those digests before.
-
-    A file that is as Ralph wrote it is replaced or removed; another is somebody's, and only `force` overrules that.
-    """
-    strange = {
-        name
-        for name, content in there.items()
-        if content != wanted.get(name) and _digest(content) != written.get(name)
-        if name in wanted or name in written
-    }
-    edited = set() if force else strange
-    return _Change(
-        writes={name: content for name, content in wanted.items() if there.get(name) != content and name not in edited},
-        removes=tuple(sorted(name for name in written if name in there and name not in wanted and name not in edited)),
-        edited=tuple(sorted(edited)),
-    )

@@ -3,8 +3,8 @@
 import click
 
 from rulebook_ralph.cli.app import App
+from rulebook_ralph.cli.delivery import alone
 from rulebook_ralph.cli.places import open_project
-from rulebook_ralph.cli.writing import alone
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git.cache import remove_vanished
 from rulebook_ralph.report.console import Console

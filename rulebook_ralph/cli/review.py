@@ -1,13 +1,14 @@
 """`ralph review`: what a reviewer says of a whole branch, before a pull request; in any repository."""
 
+from collections.abc import Iterator
 from typing import get_args
+from urllib.parse import quote
 
 import click
 
 from rulebook_ralph import __version__
 from rulebook_ralph.agents.question import names_agent
 from rulebook_ralph.agents.roster import Roster
-from rulebook_ralph.cli import review_views
 from rulebook_ralph.cli.app import App
 from rulebook_ralph.cli.options import interruptible, trust_commands
 from rulebook_ralph.cli.places import open_project, refuse_agents, require_agreed
@@ -16,12 +17,19 @@ from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report import events
 from rulebook_ralph.report.console import Console
+from rulebook_ralph.report.markdown import inline
 from rulebook_ralph.run import verifying
 from rulebook_ralph.run.branch_change import branch_change
-from rulebook_ralph.tasks.review import NOTHING_TO_REVIEW, Review, Tier
-from rulebook_ralph.tasks.text import money, some
+from rulebook_ralph.tasks.model import Json
+from rulebook_ralph.tasks.review import NOTHING_TO_REVIEW, Review, ReviewIssue, Tier
+from rulebook_ralph.tasks.text import counted, money, printable, some
 from rulebook_ralph.verify import reviewers
 from rulebook_ralph.verify.workspace import Cancelled
+
+_LEVELS = {"high": "error", "medium": "warning", "low": "note"}
+_SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_LONGEST = 4_000
+"""Characters of one text of a comment."""
 
 
 @click.command()
@@ -97,9 +105,91 @@ def _show(console: Console, review: Review, view: str | None) -> None:
     if view == "json":
         console.json(review)
     elif view == "sarif":
-        console.json(review_views.sarif(review, version=__version__))
+        console.json(_sarif(review, version=__version__))
     elif view == "markdown":
-        console.verbatim(review_views.markdown(review))
+        console.verbatim(_markdown(review))
     else:
-        for line in review_views.lines(review):
+        for line in _lines(review):
             console.line(line)
+
+
+# What is printed
+
+
+def _lines(review: Review) -> Iterator[str]:
+    """For a terminal, the worst first."""
+    for issue in review.issues:
+        yield f"{issue.severity:<6} {printable(issue.place)} ({issue.type})"
+        yield f"       {printable(issue.description)}"
+        if issue.suggestion:
+            yield f"       suggested: {printable(issue.suggestion)}"
+    for name in review.not_reviewed:
+        yield f"not reviewed: {printable(name)}"
+    yield str(review)
+
+
+def _markdown(review: Review) -> str:
+    """For a comment on a pull request: what others wrote makes no markup, and calls nobody."""
+    told = [f"## Review: {review.decision}", ""]
+    told += [
+        f"{look.tier} review by {_plain(look.reviewer)}: {_plain(look.reason or look.decision)}  "
+        for look in review.looks
+    ]
+    told += [f"{counted(review.summary.total, 'issue')}: {review.summary}" if review.issues else "No issues.", ""]
+    for issue in review.issues:
+        told += [f"### {issue.severity}: {_plain(issue.place)}", "", f"{issue.type}: {_plain(issue.description)}", ""]
+        told += [f"Suggested: {_plain(issue.suggestion)}", ""] if issue.suggestion else []
+    if review.not_reviewed:
+        told += ["Not reviewed:", "", *(f"- {_plain(name)}" for name in review.not_reviewed), ""]
+    return "\n".join(told).rstrip() + "\n"
+
+
+def _sarif(review: Review, *, version: str) -> Json:
+    """For code scanning. A review that came to no decision did not execute successfully."""
+    undecided = review.decision == "UNDECIDED"
+    failure = {"level": "error", "message": {"text": review.reason or "no decision"}}
+    missed = [{"level": "warning", "message": {"text": f"not reviewed: {name}"}} for name in review.not_reviewed]
+    types = sorted({issue.type for issue in review.issues})
+    return {
+        "$schema": _SARIF_SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "Ralph review",
+                        "version": version,
+                        "rules": [{"id": each, "shortDescription": {"text": each.replace("_", " ")}} for each in types],
+                    }
+                },
+                "invocations": [
+                    {
+                        "executionSuccessful": not undecided,
+                        "toolExecutionNotifications": [failure, *missed] if undecided else missed,
+                    }
+                ],
+                "results": [_result(issue, types.index(issue.type)) for issue in review.issues],
+                "properties": {"decision": review.decision},
+            }
+        ],
+    }
+
+
+def _result(issue: ReviewIssue, rule: int) -> Json:
+    first, last = issue.lines
+    place: Json = {"artifactLocation": {"uri": quote(issue.file, errors="surrogateescape")}}
+    if first:
+        place["region"] = {"startLine": first, "endLine": last}
+    suggested = f"\n\nSuggested: {issue.suggestion}" if issue.suggestion else ""
+    return {
+        "ruleId": issue.type,
+        "ruleIndex": rule,
+        "level": _LEVELS[issue.severity],
+        "message": {"text": f"{issue.description}{suggested}"},
+        "locations": [{"physicalLocation": place}],
+        "properties": {"agentPrompt": issue.agent_prompt},
+    }
+
+
+def _plain(text: str) -> str:
+    return inline(text, _LONGEST)
