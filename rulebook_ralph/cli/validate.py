@@ -11,7 +11,7 @@ from rulebook_ralph.cli.places import open_project, state_folder
 from rulebook_ralph.config import schemas
 from rulebook_ralph.config.layers import PROJECT_CONFIG, load_config, problems_in, user_config
 from rulebook_ralph.errors import ExitCode, RalphError
-from rulebook_ralph.run import refusals, template_check
+from rulebook_ralph.run import refusals, template_files
 from rulebook_ralph.tasks import prd_file, progress, validation
 from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.text import Problem, counted
@@ -42,7 +42,7 @@ def all_problems(app: App, folder: StateFolder) -> tuple[Problem, ...]:
     looks = (
         progress.problems,
         lambda root: problems_in(root / PROJECT_CONFIG, PROJECT_CONFIG),
-        template_check.problems,
+        template_files.problems,
     )
     problems = validation.validate(folder.root, schemas=schemas.schema, others=looks)
     return (*problems, *_together(app, folder, has_problems=bool(problems)))

@@ -24,13 +24,8 @@ from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.model import Stage, Task
 from rulebook_ralph.verify.case import NamedCriteria, Verifiers
 from rulebook_ralph.verify.redaction import Redactor
-from rulebook_ralph.verify.reviewers import looked_for
 
 RECENT_COMMITS = 20
-_BESIDE = (
-    "Other agents work on other tasks at this moment, each in a clone of its own, and all of it is merged: change what "
-    "this task needs and nothing else."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,32 +215,25 @@ class Opening:
         index: int,
         max_iterations: int,
     ) -> prompt.Prompt:
-        config, repository = self.config, self.project.repository
-        last_stage = requirements.stages_of(config, task)[-1] == stage
+        repository = self.project.repository
         changed = [change.path for change in changes(repository, found.base, found.tree)] if found.kept else []
         return self.templates.prompt(
             prompt.Situation(
+                config=self.config,
                 prd=self.journal.prd,
                 task=task,
                 stage=stage,
-                criteria=requirements.criteria_for(config, task, stage),
-                stop_criteria=requirements.stop_criteria_for(config, task),
                 base=found.base,
-                changed=tuple(changed),
+                changed=changed,
                 progress=self.journal.progress,
                 commits=repository.recent_commits(RECENT_COMMITS, until=found.base),
-                rules=(*requirements.rules_for(config, task), *([_BESIDE] if self.workers.most > 1 else ())),
-                steps=config.verification.gates,
                 feedback=last.feedback if last else "",
                 last=last if found.kept or (last and last.feedback) else None,
                 red=self.verifiers.gates.red_on(found.base),
-                protect=config.protect,
                 iteration=index,
                 max_iterations=max_iterations,
                 attempt=attempt,
-                max_attempts=requirements.max_attempts(config, task, stage),
-                prompt_tokens=config.limits.prompt_tokens,
-                looked_for=looked_for(config, task, last_stage=last_stage),
+                beside=self.workers.most > 1,
             )
         )
 

@@ -12,6 +12,7 @@ from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.question import ANTHROPIC, Ask, ModelError, Question, names_agent
 from rulebook_ralph.config.settings import AskedModel, Config
 from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.run.template_sandbox import rendered
 from rulebook_ralph.run.templates import BUILT_IN_ALONE, PLAN, Templates
 from rulebook_ralph.tasks.edits import extended
 from rulebook_ralph.tasks.model import Prd
@@ -126,8 +127,6 @@ class Planning:
         faults: Sequence[Fault] = (),
     ) -> Question:
         """What the planner is asked; `faults` are those of the answer that was refused. Raises BrokenTemplateError."""
-        from rulebook_ralph.run.template_sandbox import rendered  # noqa: PLC0415 - jinja2
-
         clean = self.clean
         instructions = rendered(
             self.templates,

@@ -12,131 +12,127 @@ from dataclasses import dataclass
 
 import msgspec
 
-from rulebook_ralph.config.settings import StopCriteria, VerificationStep
+from rulebook_ralph.config import requirements
+from rulebook_ralph.config.settings import Config
 from rulebook_ralph.run import expectations
 from rulebook_ralph.run.template_sandbox import BrokenTemplateError, rendered
 from rulebook_ralph.run.templates import BUILT_IN_ALONE, SUFFIX, VARIABLES, Templates
 from rulebook_ralph.run.token_budget import Rest, cut, few
 from rulebook_ralph.tasks import progress
-from rulebook_ralph.tasks.criteria import Criteria
 from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.model import LOOP_FIELDS, CompletionSummary, Prd, Stage, Task
 from rulebook_ralph.tasks.results import CheckResult, feedback_excerpt
 from rulebook_ralph.tasks.struct_reading import camel
 from rulebook_ralph.tasks.text import BYTES_PER_TOKEN, Problem, one_line, some
 from rulebook_ralph.tasks.text import estimated_tokens as tokens
+from rulebook_ralph.verify import reviewers
 
 STATUSES_HEADING = "# Statuses now"
 BLOCK = 50
 """Entries of a long progress.txt are left out in blocks of this many."""
 
+_MOVING = {*map(camel, LOOP_FIELDS), "status", "$extra", "metadata", "source", "completion", "overrides"}
+"""Keys of a task that its prompt leaves out of the list."""
 _TAG = re.compile(r"<\s*(promise|ralph)\s*>", re.IGNORECASE)
 _PRD_SHARE = 0.30
 _PROGRESS_SHARE = 0.30
 _RULES_SHARE = 0.08
-_CODEBASE_SHARE = 0.02
 _DEPENDENCIES_SHARE = 0.05
 _MOST_DEPENDENCIES = 20
-_DESCRIPTION_SHARE = 0.15
 _LONGEST_REPORT = 1_000
 _SLACK = 100
 """Tokens for headings, numbers and the task's id."""
-
 _TABLE_ROWS = 60
+_BESIDE = (
+    "Other agents work on other tasks at this moment, each in a clone of its own, and all of it is merged: change what "
+    "this task needs and nothing else."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """A prompt and where its stable part ends (characters)."""
 
-    text: str
+    prompt: str
     stable_length: int
 
     @property
-    def prompt(self) -> str:
-        return self.text
-
-    @property
     def stable(self) -> str:
-        return self.text[: self.stable_length]
+        return self.prompt[: self.stable_length]
 
     @property
     def moving(self) -> str:
-        return self.text[self.stable_length :]
+        return self.prompt[self.stable_length :]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """All that goes into a prompt, as values."""
+    """All that goes into a prompt, as values. `iteration` is that of this run, `changed` what was changed for the task
+    so far; `last` is the attempt before, where this one goes on from it or answers to it; `red` are the gates that were
+    red on the base already; `beside`: other agents work at the same time.
+    """
 
+    config: Config
     prd: Prd
     task: Task
     stage: Stage
-    criteria: Criteria
-    stop_criteria: StopCriteria
     base: str
-    changed: Sequence[str]
     progress: str
-    commits: Sequence[str]
-    rules: Sequence[str]
-    steps: Sequence[VerificationStep]
-    feedback: str
     iteration: int
     max_iterations: int
     attempt: int
-    max_attempts: int
-    prompt_tokens: int
+    changed: Sequence[str] = ()
+    commits: Sequence[str] = ()
+    feedback: str = ""
     last: Iteration | None = None
-    """The attempt before, where this one goes on from it or answers to it."""
     red: Sequence[CheckResult] = ()
-    """Gates that were red on the base already."""
-    protect: Sequence[str] = ()
-    looked_for: Sequence[str] = ()
-    """What reviewers look for; empty where nobody reviews the work."""
-    codebase: Sequence[str] = ()
-    """Facts of the code base, one line each; those of the last base, so that they change seldom."""
+    beside: bool = False
 
 
 def render(situation: Situation, templates: Templates = BUILT_IN_ALONE) -> Prompt:
-    """The prompt for a task; stays under `prompt_tokens`. Raises BrokenTemplateError for a person's template.
+    """The prompt for a task; stays under `limits.promptTokens`. Raises BrokenTemplateError for a person's template.
 
     The stable parts have fixed shares, so that what changes below moves nothing in them; the rest shares what is left,
     the most important parts first.
     """
-    name = f"{situation.stage}{SUFFIX}"
-    budget = max(0, situation.prompt_tokens - _fixed_tokens(name, templates) - _SLACK)
+    name, most = f"{situation.stage}{SUFFIX}", situation.config.limits.prompt_tokens
+    budget = max(0, most - _fixed_tokens(name, templates) - _SLACK)
     prompt = _without_tags(rendered(templates, name, variables(situation, budget)))
-    if templates.own and (taken := tokens(prompt)) > situation.prompt_tokens:
-        told = f"the prompt would take {taken} tokens, more than limits.promptTokens ({situation.prompt_tokens})"
+    if templates.own and (taken := tokens(prompt)) > most:
+        told = f"the prompt would take {taken} tokens, more than limits.promptTokens ({most})"
         raise BrokenTemplateError(Problem(templates.blamed(situation.stage), None, "", told))
     return Prompt(prompt, prompt.find(f"\n{STATUSES_HEADING}\n") + 1)
 
 
 def variables(situation: Situation, budget: int) -> dict[str, object]:
     """What a template is given (VARIABLES), in `budget` tokens, the task itself aside."""
-    now, task = situation, situation.task
-    protect = [f"Change none of these files; an attempt that does is refused: {some(now.protect, 40)}."]
-    rules = few([*(protect if now.protect else []), *now.rules], int(budget * _RULES_SHARE))
-    codebase = few(now.codebase, int(budget * _CODEBASE_SHARE))
+    now, task, config = situation, situation.task, situation.config
+    criteria = requirements.criteria_for(config, task, now.stage)
+    stop_criteria = requirements.stop_criteria_for(config, task)
+    looked_for = reviewers.looked_for(config, task, last_stage=requirements.stages_of(config, task)[-1] == now.stage)
+    steps = (*map(expectations.gate, config.verification.gates), *expectations.required(stop_criteria))
+    protect = [f"Change none of these files; an attempt that does is refused: {some(config.protect, 40)}."]
+    rules = (*(protect if config.protect else ()), *requirements.rules_for(config, task), *([_BESIDE] * now.beside))
+    told_rules = few(rules, int(budget * _RULES_SHARE))
     prd = task_list(now.prd, limit=int(budget * _PRD_SHARE))
     recent = recent_progress(now.progress, limit=int(budget * _PROGRESS_SHARE))
-    listed = (*rules, *codebase)
-    rest = Rest(budget, budget - sum(map(tokens, (*listed, prd, recent))) - 2 * len(listed))
+    rest = Rest(budget, budget - sum(map(tokens, (*told_rules, prd, recent))) - 2 * len(told_rules))
     return {
-        "rules": rules,
-        "codebase": codebase,
+        "rules": told_rules,
         "prd": prd,
         "progress": recent,
         "statuses_heading": STATUSES_HEADING,
         "task": task,
         "stage": now.stage,
         "title": rest.text(" ".join(task.title.split()), 0.03),
-        "steps": rest.items([*map(expectations.gate, now.steps), *expectations.required(now.stop_criteria)], 0.05),
-        "success": rest.text(now.criteria.description, 0.04),
-        "checks": rest.items([*expectations.told(now.criteria, task), *expectations.reviewed(now.looked_for)], 0.05),
+        "steps": rest.items(
+            [*map(expectations.gate, config.verification.gates), *expectations.required(stop_criteria)], 0.05
+        ),
+        "success": rest.text(criteria.description, 0.04),
+        "checks": rest.items([*expectations.told(criteria, task), *expectations.reviewed(looked_for)], 0.05),
         "feedback": rest.text(now.feedback, 0.10),
         "criteria": rest.text("\n".join(f"- {criterion}" for criterion in task.acceptance_criteria), 0.15),
-        "description": rest.text(task.description, _DESCRIPTION_SHARE),
+        "description": rest.text(task.description, 0.15),
         "red": rest.items(map(_red, now.red), 0.06),
         "may_change": rest.items(task.may_change, 0.01),
         "last": rest.items(_last_reported(now.last), 0.05) if now.last else [],
@@ -148,11 +144,11 @@ def variables(situation: Situation, budget: int) -> dict[str, object]:
         "changed": rest.items(now.changed[:100], 0.03) if now.stage != "coder" else [],
         "base": now.base[:12],
         "commits": rest.text("\n".join(now.commits), 0.03),
-        "promise": now.criteria.promise,
+        "promise": criteria.promise,
         "iteration": now.iteration,
         "max_iterations": now.max_iterations,
         "attempt": now.attempt,
-        "max_attempts": now.max_attempts,
+        "max_attempts": requirements.max_attempts(config, task, now.stage),
     }
 
 
@@ -207,7 +203,7 @@ def _without_tags(prompt: str) -> str:
 
 def task_list(prd: Prd, *, limit: int) -> str:
     """The PRD without its moving fields: as JSON while it fits `limit` tokens, else a table of ids and titles."""
-    if _may_fit(prd, limit * BYTES_PER_TOKEN):
+    if sum(len(task.description) for task in prd.tasks) < limit * BYTES_PER_TOKEN:
         whole = _static_json(prd)
         if tokens(whole) + 4 <= limit:
             return f"```json\n{whole}\n```"
@@ -295,26 +291,9 @@ def _learnings(entries: Sequence[progress.ProgressEntry], *, room: int) -> list[
     return ["Learned in older iterations:", *reversed(lines)] if lines else []
 
 
-def _may_fit(prd: Prd, room: int) -> bool:
-    """Whether the PRD might take no more than `room` bytes; told without encoding it."""
-    for task in prd.tasks:
-        room -= 40 + len(task.id) + len(task.title) + len(task.description)
-        if room < 0:
-            return False
-    return True
-
-
 def _static_json(prd: Prd) -> str:
-    moving = {camel(name) for name in LOOP_FIELDS} | {
-        "status",
-        "$extra",
-        "metadata",
-        "source",
-        "completion",
-        "overrides",
-    }
     tasks = [
-        {key: value for key, value in msgspec.to_builtins(task).items() if key not in moving and value not in ("", ())}
+        {key: value for key, value in msgspec.to_builtins(task).items() if key not in _MOVING and value not in ("", ())}
         for task in prd.tasks
     ]
     whole = {"project": prd.project, "description": prd.description, "tasks": tasks}

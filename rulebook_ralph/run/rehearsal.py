@@ -97,23 +97,15 @@ def _prompt(project: Project, prd: Prd, task_id: str, most: int) -> str:
     opened = lifecycle.opened(task, stage=stage, number=number, at="")
     base = repository.tip(prd.work_branch) or repository.head()
     situation = prompt.Situation(
+        config=config,
         prd=prd.replacing(opened),
         task=opened,
         stage=stage,
-        criteria=requirements.criteria_for(config, task, stage),
-        stop_criteria=requirements.stop_criteria_for(config, task),
         base=base,
-        changed=(),
         progress=progress.read(project.folder.progress) if project.folder.progress.exists() else "",
         commits=repository.recent_commits(RECENT_COMMITS, until=base),
-        rules=requirements.rules_for(config, task),
-        steps=config.verification.gates,
-        feedback="",
         iteration=1,
         max_iterations=most,
         attempt=opened.attempts.get(stage, 0) + 1,
-        max_attempts=requirements.max_attempts(config, task, stage),
-        prompt_tokens=config.limits.prompt_tokens,
-        protect=config.protect,
     )
-    return prompt.render(situation, templates.read(project.folder.templates)[0]).text
+    return prompt.render(situation, templates.read(project.folder.templates)[0]).prompt

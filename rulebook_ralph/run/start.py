@@ -35,8 +35,7 @@ from rulebook_ralph.run.retry import RetryPolicy
 from rulebook_ralph.run.session_note import bring_back
 from rulebook_ralph.run.settling import Settling
 from rulebook_ralph.run.summaries import NEEDS_APPROVAL
-from rulebook_ralph.run.template_check import require_good
-from rulebook_ralph.run.template_files import TemplateFiles
+from rulebook_ralph.run.template_files import TemplateFiles, require_good
 from rulebook_ralph.run.workers import Workers
 from rulebook_ralph.tasks import disk, edits, prd_file, selection
 from rulebook_ralph.tasks.model import Prd
@@ -102,7 +101,7 @@ class Prepared:
             cancelled=cancelled,
             report=report,
         )
-        self.templates = TemplateFiles(project.folder.templates, self.notice, clock=clock)
+        self.templates = TemplateFiles(project.folder.templates, self.notice)
         self.branch = Branch(project.repository, prd.work_branch, prd.project, holds=self._holds, report=report)
         self.workers = Workers(self.clones, self.workspace, self.roster, self.ledger, project.config.parallel.workers)
         self.retry = RetryPolicy(project.config, self.roster, clock=clock, cancelled=cancelled, report=report)

@@ -35,7 +35,6 @@ PURPOSES: Mapping[str, str] = {
 
 VARIABLES: Mapping[str, str] = {
     "rules": "list: the rules of the project and the task",
-    "codebase": "list: facts of the code base",
     "prd": "the task list without what moves in it, as JSON or as a table",
     "progress": "progress.txt, or its newest entries and what the older ones taught",
     "statuses_heading": "the line that ends what is the same in one prompt after another, for a model's cache",

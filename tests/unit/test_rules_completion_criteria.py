@@ -66,18 +66,15 @@ def task(**values: Any) -> Task:
 def prompt(
     one: Task, stage: Stage = "coder", *, steps: tuple[VerificationStep, ...] = (), config: Config | None = None
 ) -> str:
-    """The prompt for a task's stage in its second of four attempts, the third iteration of nine."""
-    config = config or Config()
+    """The prompt for a task's stage in its second attempt, the third iteration of nine."""
     given = situation(
         prd=Prd(version=1, project="toy", tasks=(one,)),
         task=one,
         stage=stage,
-        criteria=requirements.criteria_for(config, one, stage),
-        stop_criteria=requirements.stop_criteria_for(config, one),
+        config=config,
         steps=steps,
         iteration=3,
         attempt=2,
-        max_attempts=4,
     )
     return brief.render(given).prompt
 
@@ -561,7 +558,7 @@ def test_cc64_a_stage_without_criteria_is_verified_against_the_acceptance_criter
 
 def test_cc65_the_prompt_says_which_iteration_and_attempt_of_how_many_it_is_and_of_which_stage() -> None:
     text = prompt(task(), "reviewer")
-    assert "Iteration 3 of at most 9 in this run; attempt 2 of 4 at this task (reviewer stage)." in text
+    assert "Iteration 3 of at most 9 in this run; attempt 2 of 5 at this task (reviewer stage)." in text
 
 
 def test_cc66_the_prompt_says_the_outcome() -> None:

@@ -67,8 +67,8 @@ def test_cr3_a_task_is_told_in_a_few_words_and_facts_what_it_builds_on() -> None
 
 
 def test_cr4_a_task_is_given_the_facts_of_the_code_base() -> None:
-    given = brief.render(situation(codebase=("Package manager: pnpm",))).stable
-    assert "# The code base\n- Package manager: pnpm\n" in given
+    given = brief.render(situation(rules=("The package manager is pnpm",))).stable
+    assert "\n- The package manager is pnpm\n" in given
 
 
 def test_cr5_a_completed_task_leaves_a_summary_of_six_parts() -> None:

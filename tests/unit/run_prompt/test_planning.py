@@ -14,7 +14,7 @@ from rulebook_ralph import resources
 from rulebook_ralph.agents.question import Ask, ModelError, Question
 from rulebook_ralph.config.settings import AskedModel, Config, Defaults, Executor, Tools, Verification, VerificationStep
 from rulebook_ralph.errors import ExitCode, RalphError
-from rulebook_ralph.run import template_check
+from rulebook_ralph.run import template_files
 from rulebook_ralph.run.plan_material import by_relevance, folded
 from rulebook_ralph.run.planning import LONGEST_PLAN, NoPlanError, Planning, planner, told
 from rulebook_ralph.run.templates import PLAN, Templates
@@ -343,7 +343,7 @@ def test_a_project_may_have_its_own_question_to_the_planner(tmp_path: Path) -> N
     def found(text: str) -> tuple[str, ...]:
         StateFolder(tmp_path).templates.mkdir(parents=True, exist_ok=True)
         (StateFolder(tmp_path).templates / PLAN).write_text(text)
-        return tuple(map(str, template_check.problems(tmp_path)))
+        return tuple(map(str, template_files.problems(tmp_path)))
 
     own = '{% extends "builtin/plan.md.j2" %}{% block rules %}{{ super() }}9. Rhyme.\n{% endblock %}'
     assert found(own) == ()

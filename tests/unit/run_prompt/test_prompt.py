@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rulebook_ralph.config.settings import StopCriteria, VerificationStep
+from rulebook_ralph.config.settings import Config, StopCriteria, VerificationStep
 from rulebook_ralph.run import prompt as brief
 from rulebook_ralph.tasks import progress
-from rulebook_ralph.tasks.criteria import Criteria, MultiStage, Part
 from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.model import Prd, Status, Task
 from rulebook_ralph.tasks.results import CheckResult, Evidence, ParsedIteration, Verdict
@@ -64,16 +63,20 @@ def _render(**values: Any) -> brief.Prompt:
 
 @pytest.mark.parametrize("stage", ["coder", "reviewer", "tester", "qa"])
 def test_each_stage_has_its_own_role_promise_criteria_and_sees_what_was_changed(stage: Any) -> None:
-    verification = MultiStage(
-        stages=(
-            Part(name="unit", method="external", config={"command": "make unit", "outputContains": "ok"}),
-            Part(name="words", method="semantic", config={"checkFor": ["{{acceptance_criteria}}", "It is safe"]}),
-            Part(name="soft", method="semantic", config={"negativePatterns": ["FIXME"]}, required=False),
-        )
-    )
-    criteria = Criteria(promise="ALL_WELL", description="The wall was looked at.", verification=verification)
-    stop = StopCriteria(require_lint=True)
-    text = _render(stage=stage, criteria=criteria, stop_criteria=stop, changed=("src/wall.py",)).prompt
+    parts = [
+        {"name": "unit", "method": "external", "config": {"command": "make unit", "outputContains": "ok"}},
+        {"name": "words", "method": "semantic", "config": {"checkFor": ["{{acceptance_criteria}}", "It is safe"]}},
+        {"name": "soft", "method": "semantic", "config": {"negativePatterns": ["FIXME"]}, "required": False},
+    ]
+    criteria = {
+        "promise": "ALL_WELL",
+        "description": "The wall was looked at.",
+        "verificationMethod": "multi_stage",
+        "verificationConfig": {"stages": parts},
+    }
+    task = replace(_prd().tasks[0], completion={stage: criteria})
+    config = Config(stop_criteria=StopCriteria(require_lint=True))
+    text = _render(stage=stage, task=task, config=config, changed=("src/wall.py",)).prompt
     for told in ("ALL_WELL", "The wall was looked at.", "`make unit`", "'ok'", "It is safe", "FIXME", "lint"):
         assert told in text
     assert "(a warning only)" in text
@@ -129,7 +132,7 @@ def test_everything_is_there_when_it_fits() -> None:
         "- lint: `make lint` (a warning only)\n",
         "IMPLEMENTATION_COMPLETE",
         "It fell over.",
-        "Iteration 4 of at most 9 in this run; attempt 2 of 3 at this task (coder stage).",
+        "Iteration 4 of at most 9 in this run; attempt 2 of 15 at this task (coder stage).",
     ):
         assert text in given.moving
     assert "cut" not in prompt
@@ -254,7 +257,6 @@ def test_no_part_can_break_the_limit(tokens: int, name: str) -> None:
             for n in range(count)
         )
 
-    base = _situation(prompt_tokens=tokens)
     huge = Task(id="t" * 100, title="A task")
     parts: list[dict[str, Any]] = [
         {"rules": (words,)},
@@ -281,22 +283,21 @@ def test_no_part_can_break_the_limit(tokens: int, name: str) -> None:
     everything: dict[str, Any] = {}
     fields: dict[str, Any] = {}
     for part in parts:
-        _check_limit(base, part, tokens)
+        _check_limit(part, tokens)
         everything |= part
         if task := part.get("task"):
             fields |= {name: getattr(task, name) for name in Task.__struct_fields__ if getattr(task, name)}
     task = Task(**fields | {"dependencies": tuple(other.id for other in others(30))})
     prd = Prd(version=1, project=words, description=words, tasks=(task, *others(30)))
-    _check_limit(base, everything | {"prd": prd, "task": task, "iteration": 10**9, "max_iterations": 10**9}, tokens)
+    _check_limit(everything | {"prd": prd, "task": task, "iteration": 10**9, "max_iterations": 10**9}, tokens)
 
 
-def _check_limit(base: brief.Situation, part: dict[str, Any], tokens: int) -> None:
-    values = {name: getattr(base, name) for name in brief.Situation.__slots__}
+def _check_limit(part: dict[str, Any], tokens: int) -> None:
+    values: dict[str, Any] = {"prd": _prd(), "prompt_tokens": tokens}
     if "task" in part:
         values["prd"] = Prd(version=1, project="toy", tasks=(part["task"],))
-    elif "prd" in part:
-        values["task"] = part["prd"].tasks[0]
-    given = brief.render(brief.Situation(**values | part))
+    values["task"] = (values | part)["prd"].tasks[0]
+    given = _render(**values | part)
     assert tokens_of(given.prompt) <= tokens, list(part)
     assert not TAG.search(given.prompt)
     assert "# Where you are" in given.prompt
@@ -440,7 +441,7 @@ def test_what_was_red_before_is_told_with_its_output() -> None:
 
 def test_protected_files_and_checks_that_may_change_are_named() -> None:
     task = replace(_prd().tasks[0], may_change=("tests/golden/**",))
-    given = _render(task=task, protect=("migrations/",))
+    given = _render(task=task, config=Config(protect=("migrations/",)))
     assert "Change none of these files; an attempt that does is refused: migrations/." in given.stable
     assert "may change these checks: tests/golden/**" in given.moving
     assert "`changedChecks`" in given.prompt

@@ -3,18 +3,16 @@
 import os
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rulebook_ralph import resources
-from rulebook_ralph.clock import Clock
 from rulebook_ralph.config.settings import Config
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.run import prompt as prompts
-from rulebook_ralph.run import template_check, template_sandbox, templates
+from rulebook_ralph.run import template_files, templates
 from rulebook_ralph.run.template_files import TemplateFiles
 from rulebook_ralph.run.template_sandbox import BrokenTemplateError
 from rulebook_ralph.run.templates import PURPOSES, VARIABLES, Templates
@@ -42,27 +40,10 @@ WAYS_OUT = (
     "{% extends '../../prd.json' %}",
 )
 NO_ENDS: Mapping[str, str] = {
-    "a text doubled by ~": "{% set n = namespace(x='a') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
-    "a text doubled by +": "{% set n = namespace(x='a') %}{% for i in range(60) %}{% set n.x = n.x + n.x %}{% endfor %}",
-    "a text doubled in a block": (
-        "{% set n = namespace(x='a') %}{% for i in range(60) %}{% set n.x %}{{ n.x }}{{ n.x }}{% endset %}{% endfor %}"
-    ),
-    "a wide filter": "{{ 'a'|center(999999999) }}",
-    "a wide method": "{{ 'a'.ljust(999999999) }}",
-    "a wide format": "{{ '{:>999999999}'.format('a') }}",
-    "a wide % filter": "{{ '%999999999d'|format(1) }}",
-    "a wide %": "{{ '%999999999d' % 1 }}",
-    "a replacement in each place": "{{ ('a' * 99999)|replace('a', 'b' * 99999) }}",
-    "a replacement by the method": "{{ ('a' * 99999).replace('a', 'b' * 99999) }}",
-    "one text joined often": "{{ (['a' * 99999] * 9999)|join }}",
-    "one text joined by the method": "{{ ''.join(['a' * 99999] * 9999) }}",
-    "a text wrapped to nothing": "{{ (['a' * 99999] * 10)|join|wordwrap(1) }}",
     "a range too large": "{% for a in range(10**9) %}{% endfor %}",
-    "loops in loops": "{% set r = range(9999) %}{% for a in r %}{% for b in r %}{% for c in r %}{% endfor %}{% endfor %}{% endfor %}",
     "a recursive loop": "{% set r = range(999) %}{% for a in r recursive %}{{ loop(r) }}{% endfor %}",
     "a macro that calls itself twice": "{% macro m() %}{{ m() }}{{ m() }}{% endmacro %}{{ m() }}",
     "extending itself": "{% extends 'coder.md.j2' %}",
-    "including itself twice": "{% include 'coder.md.j2' %}{% include 'coder.md.j2' %}",
     "a power": "{{ 10 ** 10 ** 10 }}",
     "a product": "{{ 'x' * 10000 * 10000 * 10000 }}",
     "a long output": "{% set x = 'x' * 100000 %}{% for a in range(99999) %}{{ x }}{% endfor %}",
@@ -83,7 +64,7 @@ def project(root: Path, own: Mapping[str, str]) -> Path:
 
 def found(root: Path, own: Mapping[str, str]) -> list[str]:
     project(root, own)
-    return list(map(str, template_check.problems(root)))
+    return list(map(str, template_files.problems(root)))
 
 
 # What holds
@@ -91,7 +72,7 @@ def found(root: Path, own: Mapping[str, str]) -> list[str]:
 
 def test_a_template_replaces_one_prompt_and_leaves_the_others() -> None:
     own = {"qa.md.j2": "Look at {{ title }}, attempt {{ attempt + 1 }}.\n{{ promise }}\n"}
-    assert prompt(own, stage="qa") == "Look at Do one, attempt 2.\nIMPLEMENTATION_COMPLETE\n"
+    assert prompt(own, stage="qa") == "Look at Do one, attempt 2.\nQA_PASSED\n"
     assert prompt(own) == prompt({})
 
 
@@ -184,7 +165,7 @@ def test_links_folders_and_binaries_are_no_templates(tmp_path: Path) -> None:
     (folder / "tester.md.j2").write_bytes(b"\xff\xfe")
     (folder / "reviewer.md.j2").write_text("x" * (templates.LARGEST + 1))
     os.mkfifo(folder / "frame.md.j2")
-    told = [str(each).partition(": ")[2] for each in template_check.problems(tmp_path)]
+    told = [str(each).partition(": ")[2] for each in template_files.problems(tmp_path)]
     assert told[:2] == ["is no plain file; replace it by one"] * 2
     assert told[2] == "is no plain file; replace it by one"
     assert told[3].startswith("cannot be read: ")
@@ -192,16 +173,16 @@ def test_links_folders_and_binaries_are_no_templates(tmp_path: Path) -> None:
     whole = tmp_path / "other"
     StateFolder(whole).path.mkdir(parents=True)
     StateFolder(whole).templates.symlink_to(folder)
-    assert [each.message for each in template_check.problems(whole)] == ["is a symbolic link; make it a folder"]
+    assert [each.message for each in template_files.problems(whole)] == ["is a symbolic link; make it a folder"]
 
 
 def test_a_start_is_refused_with_the_real_task(tmp_path: Path) -> None:
     project(tmp_path, {"coder.md.j2": "{{ promise }} {{ task.metadata.owner.name }}"})
     task = Task(id="one", title="One", metadata={"owner": {"name": "Ann"}})
     with pytest.raises(RalphError, match=r"coder\.md\.j2:1: .*'owner'.*mend it, or remove the file"):
-        template_check.require_good(tmp_path, Config(), Prd(version=1, project="toy", tasks=(task,)))
+        template_files.require_good(tmp_path, Config(), Prd(version=1, project="toy", tasks=(task,)))
     project(tmp_path, {"coder.md.j2": "{{ promise }} {{ task.metadata.get('owner', {}).get('name', '') }}"})
-    template_check.require_good(tmp_path, Config(), Prd(version=1, project="toy", tasks=(task,)))
+    template_files.require_good(tmp_path, Config(), Prd(version=1, project="toy", tasks=(task,)))
 
 
 # What a template that came with a clone can do
@@ -227,27 +208,13 @@ def test_a_template_without_an_end_is_ended(text: str) -> None:
     assert time.process_time() - begun < 3
 
 
-def test_turns_that_are_few_but_take_long_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(template_sandbox, "MOST_SECONDS", 0.1)
-    with pytest.raises(BrokenTemplateError, match=r"coder\.md\.j2:1: takes more than 0\.1 s"):
-        prompt({"coder.md.j2": "{% for a in range(99999) %}{% set x = range(99999)|list|length %}{% endfor %}"})
-
-
-def test_steps_are_counted_for_each_prompt_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(template_sandbox, "MOST_STEPS", 100)
-    for _ in range(5):
-        prompt({"coder.md.j2": "{% for a in range(60) %}{% endfor %}"})
-
-
 # While a run goes on
 
 
 def test_an_edit_holds_from_the_next_prompt_and_a_broken_one_does_not(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path).templates
     said: list[str] = []
-    ahead = [timedelta(seconds=5)]
-    clock = Clock(now=lambda: datetime.now(UTC) + ahead[0], monotonic=time.monotonic)
-    files = TemplateFiles(folder, lambda _, text: said.append(text), clock=clock)
+    files = TemplateFiles(folder, lambda _, text: said.append(text))
     assert files.prompt(situation()) == prompts.render(situation())
     project(tmp_path, {"coder.md.j2": "first {{ promise }}"})
     assert files.prompt(situation()).prompt.startswith("first ")
@@ -257,11 +224,7 @@ def test_an_edit_holds_from_the_next_prompt_and_a_broken_one_does_not(tmp_path: 
     assert len(said) == 2
     assert "coder.md.j2:1: 'promis' is undefined; did you mean promise?; mend it" in said[1]
     assert said[1].endswith("; going on with the templates as they were")
-    ahead[0] = timedelta()
     (folder / "coder.md.j2").write_bytes(b"\xff")
-    assert files.prompt(situation()).prompt.startswith("first ")
-    assert len(said) == 2, "it may be half of what an editor writes"
-    ahead[0] = timedelta(seconds=5)
     assert files.prompt(situation()).prompt.startswith("first ")
     assert "not UTF-8" in said[2]
     (folder / "coder.md.j2").unlink()
@@ -271,8 +234,7 @@ def test_an_edit_holds_from_the_next_prompt_and_a_broken_one_does_not(tmp_path: 
 def test_what_fails_for_one_task_alone_gets_the_built_in_prompt(tmp_path: Path) -> None:
     project(tmp_path, {"coder.md.j2": "own {{ 9 // attempt }} {{ 'x' * (300000 if attempt == 3 else 1) }}"})
     said: list[str] = []
-    clock = Clock(now=lambda: datetime.now(UTC), monotonic=time.monotonic)
-    files = TemplateFiles(StateFolder(tmp_path).templates, lambda _, text: said.append(text), clock=clock)
+    files = TemplateFiles(StateFolder(tmp_path).templates, lambda _, text: said.append(text))
     assert files.prompt(situation()).prompt.startswith("own 9")
     assert files.prompt(situation(attempt=3)) == prompts.render(situation(attempt=3))
     assert len(said) == 1
