@@ -5,8 +5,7 @@ looked at, never what stands there.
 """
 
 import os
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -191,62 +190,36 @@ def _holds(path: Path, words: tuple[str, ...]) -> bool:
 
 # Leave to use tools
 
-_PLAIN = re.compile(r"[A-Za-z0-9][\w./-]{0,40}")
-_SUBCOMMAND = re.compile(r"[a-z][\w:-]{0,30}")
-_TOOL = re.compile(r"[A-Za-z]\w{0,80}")
-_EDITS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit", "write_file", "replace", "edit", "create"})
-_SHELLS = frozenset({"Bash", "bash", "shell", "run_shell_command"})
-
-_WAYS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
+_ALLOWING: Mapping[str, str] = MappingProxyType(
     {
-        "claude": ("Bash({1}:*)", 'args: [--allowedTools, "{}"]', ""),
-        "codex": ("", "args: [--sandbox, workspace-write]", ""),
-        "gemini": (
-            *("run_shell_command({1})", 'args: [--allowed-tools, "{}"]'),
-            "args: [--approval-mode, auto_edit]",
-        ),
-        "qwen": ("run_shell_command({1})", 'args: [--allowed-tools, "{}"]', "args: [--approval-mode, auto-edit]"),
-        "opencode": ("bash", 'env: {{OPENCODE_PERMISSION: \'{{"{}": "allow"}}\'}}', ""),
-        "copilot": ("shell({1})", 'args: ["--allow-tool={}"]', "args: [--allow-tool=write]"),
-        "cursor": ("Shell({0})", '`"permissions": {{"allow": ["{}"]}}` in .cursor/cli.json', ""),
-        "amp": ("", "amp.permissions in amp's own settings (~/.config/amp/settings.json)", ""),
-        "aider": ("", "", ""),
+        "claude": 'args: [--allowedTools, "Bash(npm test:*)"]',
+        "codex": "args: [--sandbox, workspace-write]",
+        "gemini": 'args: [--allowed-tools, "run_shell_command(npm test)"]',
+        "qwen": 'args: [--allowed-tools, "run_shell_command(npm test)"]',
+        "opencode": """env: {OPENCODE_PERMISSION: '{"bash": "allow"}'}""",
+        "copilot": 'args: ["--allow-tool=shell(npm test)"]',
+        "cursor": '`"permissions": {"allow": ["Shell(npm)"]}` in .cursor/cli.json',
+        "amp": "amp.permissions in amp's own settings (~/.config/amp/settings.json)",
+        "aider": "",
     }
 )
-"""How each names a shell command ({0} its program, {1} with its subcommand), what allows a tool, and what allows
-editing, where that is another way."""
+"""What allows each a single tool; the shell command is an example."""
 
 
-def allowing(settings: Executor, denials: Iterable[str] = ()) -> str:
+def allowing(settings: Executor) -> str:
     """The setting that would allow an agent what it was refused, with where it stands; empty for an agent of a plug-in,
-    which Ralph knows nothing of. What was refused is untrusted: only plain words of it are put into an example.
+    which Ralph knows nothing of.
     """
-    kind, denied = type_of(settings), [denial.partition(" ")[::2] for denial in denials]
+    kind = type_of(settings)
     if kind not in BUILT_IN:
         return ""
-    if kind not in _WAYS:
+    if kind not in _ALLOWING:
         return f"what {settings.type} may do is set by its own command and configuration"
-    edits_only = bool(denied) and all(name in _EDITS for name, _ in denied)
-    modes, wider = BUILT_IN[kind].permissions, ""
     if settings.endpoint:
         way = f"the `permission` rules of the server at {settings.endpoint}, which alone decide"
     elif settings.permissions == "full" and kind != "amp":
         way = f"no rule against it in {settings.type}'s own configuration"
     else:
-        wider = "edit" if edits_only and settings.permissions == "ask" and "edit" in modes else "full"
-        wider = "" if settings.permissions == "full" else f"permissions: {wider}"
-        shell, allows, edits = _WAYS[kind]
-        rules = filter(None, (_rule(name, detail, shell) for name, detail in denied))
-        way = edits if edits and edits_only else allows.format(next(rules, shell.format("npm", "npm test")))
-    told = ", or ".join(filter(None, (wider, way)))
-    return f"tools.executors (id {settings.id}) in .rulebook-ralph/config.yaml: {told}"
-
-
-def _rule(name: str, detail: str, shell: str) -> str:
-    """What a person would allow of a tool: a program and its subcommand, or the tool; empty where it is not plain."""
-    if name not in _SHELLS:
-        return name if _TOOL.fullmatch(name) else ""
-    program, *rest = detail.split() or [""]
-    if not _PLAIN.fullmatch(program):
-        return ""
-    return shell.format(program, f"{program} {rest[0]}" if rest and _SUBCOMMAND.fullmatch(rest[0]) else program)
+        wider = "" if settings.permissions == "full" else "permissions: full"
+        way = ", or ".join(filter(None, (wider, _ALLOWING[kind])))
+    return f"tools.executors (id {settings.id}) in .rulebook-ralph/config.yaml: {way}"

@@ -109,7 +109,7 @@ class Roster:
         refused = result.fault is not None and result.fault.kind == "permission"
         if not refused and not result.permission_denials:
             return result
-        allowed_by = allowing(self.settings_of(executor), result.permission_denials)
+        allowed_by = allowing(self.settings_of(executor))
         fault = result.fault
         if fault is not None and refused and allowed_by and "tools.executors" not in fault.message:
             fault = replace(fault, message=f"{fault.message}; to allow it: {allowed_by}")

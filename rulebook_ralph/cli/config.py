@@ -10,12 +10,10 @@ from rulebook_ralph.cli import config_files
 from rulebook_ralph.cli.app import App
 from rulebook_ralph.cli.config_files import ConfigFile
 from rulebook_ralph.cli.options import json_object
-from rulebook_ralph.config.editing import block_lines, one_line, planted, uprooted, with_value, without
+from rulebook_ralph.config.editing import block_lines, one_line, with_value, without
 from rulebook_ralph.config.keys import KeyPlace, default_at, given_value, has, named, place_of, value_at
 from rulebook_ralph.config.layers import BUILT_IN, LoadedConfig, load_config
 from rulebook_ralph.config.layers import config_files as files_read
-from rulebook_ralph.config.rules import checked
-from rulebook_ralph.config.template import SCHEMA_HINT
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.tasks.disk import find_root
 from rulebook_ralph.tasks.plain_yaml import read_yaml
@@ -24,7 +22,6 @@ from rulebook_ralph.tasks.text import JsonPath
 from rulebook_ralph.verify.redaction import MARK, Redactor
 
 _USER = click.option("--user", is_flag=True, help="In your own file, for all projects, not in the project's.")
-_BYTE_ORDER_MARK = "\ufeff"
 
 
 class _Commands(click.Group):
@@ -110,17 +107,13 @@ def set_command(app: App, /, *, key: str, value: str, user: bool) -> int:
     written unless the key is known, the value fits, and the configuration as a whole is valid.
     """
     file = config_files.to_change(app, user=user)
-    content = file.read()
-    mark, text = _text(file, content)
-    values = read_yaml(text).value
-    place = _place(file, key, values, also_new=True)
+    text = file.text()
+    place = _place(file, key, read_yaml(text).value, also_new=True)
     new = given_value(value, place)
-    _require_valid(file, planted(values, place.path, new))
-    changed = f"{mark}{with_value(text, place.path, new)}".encode()
-    loaded = _loaded_with(app, file, changed)
-    file.write(changed)
+    changed = with_value(text, place.path, new)
+    loaded = config_files.change(app, file, changed)
     with app.console() as console:
-        line = read_yaml(changed.decode("utf-8-sig")).line(place.path)
+        line = read_yaml(changed).line(place.path)
         console.line(f"{file.shown}{'' if line is None else f':{line}'}: {place.shown}: {one_line(new)}")
         if overruled := _overruled(file, place, loaded):
             console.line(overruled)
@@ -134,18 +127,14 @@ def set_command(app: App, /, *, key: str, value: str, user: bool) -> int:
 def unset_command(app: App, /, *, key: str, user: bool) -> int:
     """Take KEY out of the project's config.yaml; what the other files, or built-in values, say holds again."""
     file = config_files.to_change(app, user=user)
-    content = file.read()
-    mark, text = _text(file, content)
+    text = file.text()
     values = read_yaml(text).value
     place = _place(file, key, values)
-    if content is None or not has(values, place.path):
+    if not has(values, place.path):
         raise RalphError(f"{place.shown} is not set in {file.shown}; where it is: ralph config show --origin {key}")
-    _require_valid(file, uprooted(values, place.path))
     known, value = default_at(place.path)
     default = f"{place.path[-1]}: {one_line(value)}" if known else ""
-    changed = f"{mark}{without(text, place.path, default=default)}".encode()
-    loaded = _loaded_with(app, file, changed)
-    file.write(changed)
+    loaded = config_files.change(app, file, without(text, place.path, default=default))
     path = tuple(camel(step) if isinstance(step, str) else step for step in place.path)
     origin, left = loaded.origins.get(named(path)), value_at(loaded.values, path)
     now = "" if origin is None or isinstance(left, Mapping) else f"; now {one_line(left)} ({origin})"
@@ -187,33 +176,11 @@ def _loaded(app: App) -> LoadedConfig:
     return load_config(find_root(app.cwd), app.home, app.environment)
 
 
-def _loaded_with(app: App, file: ConfigFile, content: bytes) -> LoadedConfig:
-    """The whole configuration as it would be. Raises RalphError."""
-    try:
-        return load_config(file.root, app.home, app.environment, instead={file.path: content})
-    except RalphError as error:
-        raise RalphError(f"{error}; {file.shown} was not changed") from None
-
-
-def _text(file: ConfigFile, content: bytes | None) -> tuple[str, str]:
-    """A byte order mark, if there is one, and the text after it."""
-    text = SCHEMA_HINT if content is None else file.text_in(content)
-    rest = text.removeprefix(_BYTE_ORDER_MARK)
-    return text[: len(text) - len(rest)], rest
-
-
 def _place(file: ConfigFile, key: str, values: Any, *, also_new: bool = False) -> KeyPlace:
     try:
         return place_of(key, values, also_new=also_new)
     except RalphError as error:
         raise RalphError(f"{file.shown}: {error}") from None
-
-
-def _require_valid(file: ConfigFile, values: Any) -> None:
-    """Raises RalphError with the first fault of what would be written."""
-    if faults := checked(values)[1]:
-        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        raise RalphError(f"{named(faults[0].path)}: {faults[0].message}{more}; {file.shown} was not changed")
 
 
 def _overruled(file: ConfigFile, place: KeyPlace, loaded: LoadedConfig) -> str:

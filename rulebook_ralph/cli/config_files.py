@@ -1,10 +1,7 @@
 """The config file that `ralph config` is to change: which it is, who may change it, writing it whole, editing it."""
 
 import os
-import shlex
-import shutil
 import stat
-import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +10,15 @@ import click
 
 from rulebook_ralph.cli.app import App
 from rulebook_ralph.cli.places import refuse_agents
-from rulebook_ralph.config import schemas
-from rulebook_ralph.config.layers import PROJECT_CONFIG, load_config, problems_in, user_config
-from rulebook_ralph.config.template import commented_config
+from rulebook_ralph.cli.validate import agent_problems
+from rulebook_ralph.config.layers import PROJECT_CONFIG, LoadedConfig, load_config, problems_in, user_config
+from rulebook_ralph.config.template import SCHEMA_HINT, commented_config, keep_schema
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.process.orphans import carries_mark
 from rulebook_ralph.tasks import disk
 from rulebook_ralph.tasks.disk import find_root
 from rulebook_ralph.tasks.plain_yaml import NotReadableError, read_yaml
 
-_BYTE_ORDER_MARK = "\ufeff"
 _SHOWN = 10
 _NOT_HERE = "the configuration may not be changed"
 
@@ -49,11 +45,14 @@ class ConfigFile:
         except OSError as error:
             raise RalphError(f"{self.shown}: cannot be read: {error.strerror or error}") from None
 
-    def text_in(self, content: bytes) -> str:
-        """The readable YAML of a content. Raises RalphError with line and column."""
+    def text(self) -> str:
+        """The readable YAML in it, that of a new file where it is not there. Raises RalphError with line and column."""
+        content = self.read()
+        if content is None:
+            return SCHEMA_HINT
         try:
-            text = content.decode("utf-8")
-            read_yaml(text.removeprefix(_BYTE_ORDER_MARK))
+            text = content.decode("utf-8-sig")
+            read_yaml(text)
         except UnicodeDecodeError:
             raise RalphError(f"{self.shown}: is not UTF-8 text") from None
         except NotReadableError as error:
@@ -77,13 +76,7 @@ class ConfigFile:
         finally:
             if before is not None:
                 os.umask(before)
-        self.write_schema()
-
-    def write_schema(self) -> None:
-        """Keep the schema that config files name beside them, for editors: it works offline and in every clone."""
-        place, content = self.path.parent / schemas.CONFIG_SCHEMA_NAME, schemas.encoded("config")
-        if not place.is_file() or place.read_bytes() != content:
-            disk.replace_file(place, content)
+        keep_schema(self.path.parent)
 
 
 def to_change(app: App, *, user: bool) -> ConfigFile:
@@ -103,15 +96,38 @@ def to_change(app: App, *, user: bool) -> ConfigFile:
     return ConfigFile(root / PROJECT_CONFIG, PROJECT_CONFIG, root, is_users=False)
 
 
+def change(app: App, file: ConfigFile, text: str) -> LoadedConfig:
+    """Write the file with another text, and return the configuration as it is then. Raises RalphError, with nothing
+    written, where `ralph validate` would find something wrong with it that is right so far.
+    """
+    content = text.encode()
+    try:
+        loaded = load_config(file.root, app.home, app.environment, instead={file.path: content})
+    except RalphError as error:
+        raise RalphError(f"{error}; {file.shown} was not changed") from None
+    before = set[str]()
+    with suppress(RalphError):
+        now = load_config(file.root, app.home, app.environment).config
+        before = {problem.message for problem in agent_problems(app, file.root, now)}
+    for problem in agent_problems(app, file.root, loaded.config):
+        if problem.message not in before:
+            raise RalphError(f"{problem.path}: {problem.message}; {file.shown} was not changed")
+    file.write(content)
+    return loaded
+
+
 def edit(app: App, file: ConfigFile) -> ExitCode:
     """Have the person edit the file, again while something is wrong in it and they want to. Raises RalphError."""
-    editor = _editor(app)
+    editor = app.environment.get("VISUAL") or app.environment.get("EDITOR") or None
+    if editor is None and not app.has_person:
+        raise RalphError("no editor is set; set EDITOR, or change single values: ralph config set KEY VALUE")
     if file.read() is None:
         file.write(commented_config().encode("utf-8"))
     while True:
-        ended = subprocess.run([*editor, str(file.path)], cwd=app.cwd, env=app.environment, check=False)
-        if ended.returncode != 0:
-            raise RalphError(f"the editor ended with {ended.returncode}; see what stands in {file.shown}")
+        try:
+            click.edit(filename=str(file.path), editor=editor, env=app.environment)
+        except (click.ClickException, ValueError) as error:
+            raise RalphError(f"{error}; set EDITOR, or see what stands in {file.shown}") from None
         problems = _problems(app, file)
         with app.console() as console:
             for problem in problems[:_SHOWN]:
@@ -124,25 +140,12 @@ def edit(app: App, file: ConfigFile) -> ExitCode:
             return ExitCode.INVALID
 
 
-def _editor(app: App) -> list[str]:
-    """Raises RalphError where there is none."""
-    given = app.environment.get("VISUAL") or app.environment.get("EDITOR") or ("vi" if app.stdout.isatty() else "")
-    try:
-        words = shlex.split(given)
-    except ValueError as error:
-        raise RalphError(f"EDITOR ({given}) cannot be split into words: {error}") from None
-    if not words or shutil.which(words[0], path=app.environment.get("PATH")) is None:
-        told = f"there is no editor '{words[0]}'" if words else "no editor is set"
-        raise RalphError(f"{told}; set EDITOR, or change single values: ralph config set KEY VALUE")
-    return words
-
-
 def _problems(app: App, file: ConfigFile) -> tuple[str, ...]:
     """All that is wrong in the file, else what is wrong with it and the other files together."""
     if found := problems_in(file.path, file.shown):
         return tuple(map(str, found))
     try:
-        load_config(file.root, app.home, app.environment)
+        config = load_config(file.root, app.home, app.environment).config
     except RalphError as error:
         return (str(error),)
-    return ()
+    return tuple(map(str, agent_problems(app, file.root, config)))

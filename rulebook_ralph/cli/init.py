@@ -1,19 +1,16 @@
 """`ralph init`: tasks become the state folder, with the project's real gates."""
 
-import json as json_module
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
-from rulebook_ralph import resources
 from rulebook_ralph.cli.app import App
-from rulebook_ralph.cli.places import ignored_by, open_root
+from rulebook_ralph.cli.places import open_root, tracked_by
 from rulebook_ralph.cli.trust import note_import
 from rulebook_ralph.config.detection import Discovery, discover, without_tracked
 from rulebook_ralph.config.requirements import tasks_without_criteria
-from rulebook_ralph.config.schemas import CONFIG_SCHEMA_NAME
-from rulebook_ralph.config.template import commented_config
+from rulebook_ralph.config.template import commented_config, keep_schema
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git.attempts import state_references
 from rulebook_ralph.git.repository import Repository
@@ -138,7 +135,7 @@ def _init(app: App, folder: StateFolder, repository: Repository, wanted: Import)
         _refuse_without_criteria(merged.prd)
     found = None if folder.config.exists() else discover(folder.root, app.environment.get("PATH"))
     if found is not None:
-        found = replace(found, workspace=without_tracked(found.workspace, ignored_by(repository)))
+        found = replace(found, workspace=without_tracked(found.workspace, tracked_by(repository)))
     disk.make_folder(folder.history)
     if before is None or merged.added:
         disk.replace_file(folder.prd, prd_file.encode_prd(merged.prd))
@@ -148,16 +145,8 @@ def _init(app: App, folder: StateFolder, repository: Repository, wanted: Import)
     if found is not None:
         text = commented_config(found.steps, found.workspace, found.notes)
         disk.replace_file(folder.config, text.encode("utf-8"))
-    _write_schema(folder.path)
+    keep_schema(folder.path)
     return Result(merged.prd, merged, reading, found)
-
-
-def _write_schema(folder: Path) -> None:
-    """Keep the schema that config files name beside them, for editors: it works offline and in every clone."""
-    place = folder / CONFIG_SCHEMA_NAME
-    content = (json_module.dumps(resources.schema("config"), indent=2, ensure_ascii=False) + "\n").encode()
-    if disk.content_of(place) != content:
-        disk.replace_file(place, content)
 
 
 def _refuse_saved(repository: Repository) -> None:

@@ -66,7 +66,7 @@ def open_project(app: App, flags: Mapping[str, object] | None = None) -> OpenedP
 
     root, repository = open_root(app)
     loaded = load_config(root, app.home, app.environment, flags)
-    config, found = gates_or_found(loaded, root, ignored_by(repository), app.environment.get("PATH"))
+    config, found = gates_or_found(loaded, root, tracked_by(repository), app.environment.get("PATH"))
     project = Project(
         root=root,
         repository=repository,
@@ -88,13 +88,13 @@ def require_agreed(app: App, opened: OpenedProject, *, trusted: bool = False, as
     trust.require_agreed(app, opened.project, opened.loaded, trusted=trusted, asks=asks)
 
 
-def ignored_by(repository: "Repository") -> Callable[[Sequence[str]], Collection[str]]:
-    """Tells which of some paths git ignores."""
+def tracked_by(repository: "Repository") -> Callable[[Sequence[str]], Collection[str]]:
+    """Tells in which of some paths git holds something."""
 
-    def ignored(paths: Sequence[str]) -> Collection[str]:
-        return (repository.answer("check-ignore", "--", *paths) or "").splitlines()
+    def tracked(paths: Sequence[str]) -> Collection[str]:
+        return [path for path in paths if repository.text("--literal-pathspecs", "ls-files", "--", path)]
 
-    return ignored
+    return tracked
 
 
 def refuse_agents(app: App, what: str) -> None:

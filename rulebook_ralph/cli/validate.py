@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import click
 
+from rulebook_ralph import resources
 from rulebook_ralph.cli.app import App
 from rulebook_ralph.cli.options import json_object
 from rulebook_ralph.cli.places import open_project, state_folder
-from rulebook_ralph.config import schemas
 from rulebook_ralph.config.layers import PROJECT_CONFIG, load_config, problems_in, user_config
+from rulebook_ralph.config.settings import Config
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.run import refusals, template_files
 from rulebook_ralph.tasks import prd_file, progress, validation
@@ -38,24 +40,27 @@ def command(app: App, *, json: bool) -> int:
 
 
 def all_problems(app: App, folder: StateFolder) -> tuple[Problem, ...]:
-    """Everything that is wrong with the files of a project, and with what they say together."""
+    """Everything that is wrong with the files of a project, and with what they say together, each once."""
     looks = (
         progress.problems,
         lambda root: problems_in(root / PROJECT_CONFIG, PROJECT_CONFIG),
         template_files.problems,
     )
-    problems = validation.validate(folder.root, schemas=schemas.schema, others=looks)
-    return (*problems, *_together(app, folder, has_problems=bool(problems)))
-
-
-def _together(app: App, folder: StateFolder, *, has_problems: bool) -> Iterator[Problem]:
-    """What is wrong outside of the project's files, and with what they say together, where each can be read."""
     own = user_config(app.home, app.environment)
-    if found := problems_in(own, str(own)):
-        yield from found
-        return
-    if has_problems:
-        return
+    found = (*validation.validate(folder.root, schemas=resources.schema, others=looks), *problems_in(own, str(own)))
+    return tuple(dict.fromkeys(found or _together(app, folder)))
+
+
+def agent_problems(app: App, root: Path | None, config: Config) -> tuple[Problem, ...]:
+    """The agents and reviewers that a configuration names and that cannot be made, with those that tasks name."""
+    prd = None
+    with suppress(RalphError):
+        prd = prd_file.read_prd(StateFolder(root).prd) if root else None
+    return tuple(dict.fromkeys(refusals.of_agents(config, prd, app.environment)))
+
+
+def _together(app: App, folder: StateFolder) -> Iterator[Problem]:
+    """What is wrong with what the files say together, where each by itself is well formed."""
     try:
         config = load_config(folder.root, app.home, app.environment).config
         prd = prd_file.read_prd(folder.prd)

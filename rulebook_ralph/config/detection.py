@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-import msgspec
+from msgspec.structs import replace
 
 from rulebook_ralph.config import detection_node, detection_python
 from rulebook_ralph.config.layers import BUILT_IN, LoadedConfig
@@ -24,13 +24,23 @@ _KINDS: tuple[tuple[StepKind, tuple[str, ...]], ...] = (
     ("typecheck", ("typecheck", "type-check", "types")),
     ("build", ("build",)),
 )
-_RULE = re.compile(r"([A-Za-z0-9_.][\w./-]*(?:[ \t]+[\w./-]+)*)[ \t]*::?(?![:=])(.*)")
-_ASSIGNMENT = re.compile(r"[ \t]*(?:(?:export|override|private)[ \t]+)*[\w.-]+[ \t]*(?::|::|\?|\+|!)?=")
-_RECIPE = re.compile(r"@?([A-Za-z_][\w-]*)((?:[ \t]+[^\s:]+)*)[ \t]*:(?!=)(.*)")
+_TARGET = r"^(?:[\w./-]+ +)*{name}(?: +[\w./-]+)*[ \t]*::?(?![:=]|[^\n#]*=)(?:[ \t]*;?[ \t]*[\w$@(]|[^\n]*\n\t)"
+_RECIPE = r"^@?{name}(?:[ \t]+(?:\*\w+|[$+]?\w+=\S+))*[ \t]*:(?!=)(?:[ \t]*[\w(&]|[^\n]*\n[ \t]+\S)"
+_RUNNERS = (
+    ("make", ("GNUmakefile", "makefile", "Makefile"), _TARGET),
+    ("just", ("justfile", "Justfile", ".justfile", "JUSTFILE"), _RECIPE),
+)
+"""A target that does something, a recipe that does and needs no argument."""
+_DEFINITION = re.compile(r"^define .*?^endef", re.MULTILINE | re.DOTALL)
 _LINKED = (("composer.json", "vendor"), ("Gemfile", "vendor/bundle"))
-Ignored = Callable[[Sequence[str]], Collection[str]]
-"""Tells which of some paths git ignores (`git check-ignore`)."""
+_NAMED_BY_GATES = (
+    (".venv", r"\.venv/"),
+    ("venv", r"(?<![.\w])venv/"),
+    ("node_modules", r"\bnode_modules/|\b(?:npm|npx|pnpm|yarn|bunx?)\b"),
+)
 _COPIED = (".env", ".env.local", ".env.test")
+Tracked = Callable[[Sequence[str]], Collection[str]]
+"""Tells in which of some paths git holds something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +58,11 @@ class Discovery:
 def discover(root: Path, search_path: str | None = None) -> Discovery:
     """Look for gates in the project's root folder. Never raises for what it finds there. `search_path` as in PATH."""
     project = ManifestProject(root, search_path)
-    found: list[tuple[str, VerificationStep]] = []
     languages = [(label, look(project)) for label, look in _LANGUAGES]
-    found += [(label, each) for label, one in languages for each in one.steps]
-    for label, look in _TARGETS:
+    found = [(label, each) for label, one in languages for each in one.steps]
+    for tool, files, pattern in _RUNNERS:
         kinds = {each.kind for _, each in found}
-        found += [(label, each) for each in look(project).steps if each.kind not in kinds]
+        found += [(tool, each) for each in _targets(project, tool, files, pattern) if each.kind not in kinds]
     order = get_args(StepKind)
     found.sort(key=lambda entry: order.index(entry[1].kind))
     links = [folder for manifest, folder in _LINKED if project.has(manifest) and (root / folder).is_dir()]
@@ -63,42 +72,51 @@ def discover(root: Path, search_path: str | None = None) -> Discovery:
         copy=tuple(name for name in _COPIED if project.has(name)),
     )
     notes = tuple(note for _, one in languages for note in one.notes)
-    return Discovery(tuple(_named(found)), workspace, notes, tuple(project.problems))
+    return Discovery(tuple(_named(found)), workspace, notes, tuple(dict.fromkeys(project.problems)))
 
 
-def without_tracked(workspace: Workspace, ignored: Ignored) -> Workspace:
-    """Of what is copied or linked, that which git ignores: the rest is in every clone, or nobody's to share."""
+def without_tracked(workspace: Workspace, tracked: Tracked) -> Workspace:
+    """Of what is copied or linked, that of which git holds nothing: the rest is in every clone already."""
     paths = (*workspace.copy, *workspace.link)
-    kept = ignored(paths) if paths else ()
-    return msgspec.structs.replace(
+    held = tracked(paths) if paths else ()
+    return replace(
         workspace,
-        copy=tuple(path for path in workspace.copy if path in kept),
-        link=tuple(path for path in workspace.link if path in kept),
+        copy=tuple(path for path in workspace.copy if path not in held),
+        link=tuple(path for path in workspace.link if path not in held),
     )
 
 
 def gates_or_found(
-    loaded: LoadedConfig, root: Path, ignored: Ignored, search_path: str | None = None
+    loaded: LoadedConfig, root: Path, tracked: Tracked, search_path: str | None = None
 ) -> tuple[Config, Discovery | None]:
     """The configuration; where nobody said what the gates are, with those that `init` would find, and these. What a
-    clone needs is found likewise where nobody said it.
+    clone needs is found likewise where nobody said it: for gates that are configured, the folders that they name.
     """
-    config = loaded.config
-    unsaid = loaded.origins.get("verification.steps") == BUILT_IN and config.verification.enabled
-    found = discover(root, search_path) if unsaid else Discovery()
+    config, found = loaded.config, Discovery()
+    if loaded.origins.get("verification.steps") == BUILT_IN and config.verification.enabled:
+        found = discover(root, search_path)
+    if config.workspace == Workspace():
+        needed = found.workspace if found.steps else Workspace(link=_named_folders(root, config.verification.gates))
+        config = replace(config, workspace=without_tracked(needed, tracked))
     if not found.steps:
         return config, None
-    verification = msgspec.structs.replace(config.verification, steps=found.steps)
-    unset = config.workspace == Workspace()
-    workspace = without_tracked(found.workspace, ignored) if unset else config.workspace
-    return msgspec.structs.replace(config, verification=verification, workspace=workspace), found
+    return replace(config, verification=replace(config.verification, steps=found.steps)), found
+
+
+def _named_folders(root: Path, steps: Sequence[VerificationStep]) -> tuple[str, ...]:
+    """Folders of installed dependencies that commands of the steps cannot do without."""
+    return tuple(
+        folder
+        for folder, pattern in _NAMED_BY_GATES
+        if (root / folder).is_dir() and any(re.search(pattern, each.command) for each in steps)
+    )
 
 
 def _named(found: list[tuple[str, VerificationStep]]) -> list[VerificationStep]:
     """Each step called by its kind; with its language too where two share the kind."""
     kinds = [each.kind for _, each in found]
     return [
-        msgspec.structs.replace(each, name=each.kind if kinds.count(each.kind) == 1 else f"{each.kind}-{label}")
+        replace(each, name=each.kind if kinds.count(each.kind) == 1 else f"{each.kind}-{label}")
         for label, each in found
     ]
 
@@ -127,71 +145,20 @@ def _go(project: ManifestProject) -> LanguageGates:
     return LanguageGates(steps, notes=("go.mod: go needs no setup; its caches are shared",))
 
 
-def _make(project: ManifestProject) -> LanguageGates:
-    """`make X` for targets with a recipe or prerequisites. `check` is a test target where there is no `test`."""
-    name = next((each for each in ("GNUmakefile", "makefile", "Makefile") if project.has(each)), "")
-    targets, phony = _make_targets(project.text(name)) if name else (set[str](), set[str]())
-    for target in sorted(targets - phony):
-        if any(target in names for _, names in _KINDS) and (project.root / target).exists():
-            targets.discard(target)
-            project.problem(
-                name, f'the target "{target}" is not .PHONY and something of that name exists: make would do nothing'
-            )
-    return LanguageGates(tuple(_target_steps("make", targets)))
-
-
-def _just(project: ManifestProject) -> LanguageGates:
-    """`just X` for recipes that need no argument."""
-    name = next((each for each in ("justfile", "Justfile", ".justfile", "JUSTFILE") if project.has(each)), "")
-    return LanguageGates(tuple(_target_steps("just", _just_recipes(project.text(name)))) if name else ())
-
-
-def _target_steps(tool: str, targets: set[str]) -> Iterator[VerificationStep]:
+def _targets(project: ManifestProject, tool: str, files: Sequence[str], pattern: str) -> Iterator[VerificationStep]:
+    """`make X` and `just X` for targets of these kinds, where the tool is installed."""
+    file = next((each for each in files if project.has(each)), "")
+    text = _DEFINITION.sub("", project.text(file).replace("\\\n", " ")) if file else ""
+    if not project.can_run(tool):
+        return
     for kind, names in _KINDS:
-        if name := next((each for each in names if each in targets), ""):
+        name = next((each for each in names if re.search(pattern.format(name=each), text, re.MULTILINE)), "")
+        phony = re.search(rf"^\.PHONY[ \t]*:[^\n]*(?<![\w-]){name}(?![\w-])", text, re.MULTILINE)
+        if tool == "make" and name and (project.root / name).exists() and not phony:
+            message = f'the target "{name}" is not .PHONY and something of that name exists: make would do nothing'
+            project.problem(file, message)
+        elif name:
             yield step(kind, f"{tool} {name}")
-
-
-def _make_targets(text: str) -> tuple[set[str], set[str]]:
-    """Targets that do something, and the names declared .PHONY."""
-    rows = [row.split("#", 1)[0] if not row.startswith("\t") else row for row in text.replace("\\\n", " ").split("\n")]
-    doing: set[str] = set()
-    phony: set[str] = set()
-    current: list[str] = []
-    inside_define = False
-    for row in rows:
-        if row.startswith(("define ", "endef")):
-            inside_define = row.startswith("define ")
-        if inside_define or not row.strip():
-            continue
-        if row.startswith("\t"):
-            doing.update(current)
-            continue
-        rule = _RULE.match(row)
-        current = []
-        if rule is None or _ASSIGNMENT.match(row) or _ASSIGNMENT.match(rule[2]):
-            continue
-        current = rule[1].split()
-        if current == [".PHONY"]:
-            phony.update(rule[2].split())
-        elif rule[2].strip(" \t;"):
-            doing.update(current)
-    return doing, phony
-
-
-def _just_recipes(text: str) -> set[str]:
-    """Recipes with a body or dependencies, and without parameters that must be given."""
-    rows = text.split("\n")
-    found: set[str] = set()
-    for index, row in enumerate(rows):
-        recipe = _RECIPE.match(row)
-        if recipe is None:
-            continue
-        needed = [word for word in recipe[2].split() if "=" not in word and not word.startswith("*")]
-        body = next((after for after in rows[index + 1 :] if after.strip()), "")
-        if not needed and (recipe[3].split("#", 1)[0].strip() or body[:1].isspace()):
-            found.add(recipe[1])
-    return found
 
 
 _LANGUAGES: tuple[tuple[str, Callable[[ManifestProject], LanguageGates]], ...] = (
@@ -200,4 +167,3 @@ _LANGUAGES: tuple[tuple[str, Callable[[ManifestProject], LanguageGates]], ...] =
     ("rust", _rust),
     ("go", _go),
 )
-_TARGETS: tuple[tuple[str, Callable[[ManifestProject], LanguageGates]], ...] = (("make", _make), ("just", _just))

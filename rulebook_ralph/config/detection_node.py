@@ -1,7 +1,6 @@
 """Gates and setup of a Node project: scripts of its package.json, run by the package manager its lock file names."""
 
 import re
-from itertools import pairwise
 
 from rulebook_ralph.config.manifests import LanguageGates, ManifestProject, Table, step, table
 from rulebook_ralph.config.settings import StepKind, VerificationStep
@@ -28,7 +27,10 @@ _SCRIPTS: tuple[tuple[StepKind, tuple[str, ...]], ...] = (
     ("build", ("build",)),
 )
 _PLACEHOLDER = "no test specified"
-_WATCHES = re.compile(r"--watch(?:All)?(?:=(?!false$).*)?|-w")
+_WATCHES = re.compile(
+    r"(?<!\S)(?:--watch(?:All)?(?!\S*=false)(?![\w-])|nodemon|vitest (?:watch|dev)(?!\S))"
+    r"|^(?!.*\b(?:npm|pnpm|yarn|bun)\b).*\s-w(?!\S)"  # the -w of a package manager names a workspace
+)
 _ONE_RUN = {"vitest": "--run", "ng": "--watch=false", "karma": "--single-run"}
 _ENDING = frozenset(("run", "--run", "related", "bench", "list", "--watch=false", "--no-watch", "--single-run"))
 
@@ -72,34 +74,17 @@ def _manager(project: ManifestProject, manifest: Table) -> tuple[str, str, str]:
 
 
 def _step(project: ManifestProject, kind: StepKind, scripts: dict[str, str], manager: str) -> VerificationStep | None:
-    """The step of the first of these scripts that ends by itself."""
-    ending = [name for name, command in scripts.items() if not any(map(_watches, _commands(command)))]
+    """The step of the first of these scripts that ends by itself, and looks rather than changes the tree."""
+    ending = [name for name, command in scripts.items() if not _WATCHES.search(command)]
+    if scripts and not ending:
+        problem = f'the script "{next(iter(scripts))}" watches for changes and never ends: no {kind} step made of it'
+        project.problem("package.json", problem)
     if not ending:
-        if scripts:
-            message = (
-                f'the script "{next(iter(scripts))}" watches for changes and never ends: no {kind} step made of it'
-            )
-            project.problem("package.json", message)
         return None
-    gentle = [name for name in ending if "--fix" not in scripts[name]]  # a gate should look, not change the tree
-    name = (gentle or ending)[0]
-    once = _to_run_once(_commands(scripts[name])[-1])
+    name = next((name for name in ending if "--fix" not in scripts[name]), ending[0])
+    once = _to_run_once(re.split(r"&&|\|\||[;|&]", scripts[name])[-1].split())
     dashes = "-- " if once and manager == "npm" else ""  # only npm needs, and only npm removes them
     return step(kind, f"{manager} run {name} {dashes}{once}".rstrip(), {"CI": "1"})
-
-
-def _commands(script: str) -> list[list[str]]:
-    """The words of each command of a script; what is appended to a script goes to its last one."""
-    return [words for part in re.split(r"&&|\|\||[;|&]", script) if (words := part.split())] or [[]]
-
-
-def _watches(words: list[str]) -> bool:
-    watching = (["vitest", "watch"], ["vitest", "dev"])
-    if "nodemon" in words or any(pair in watching for pair in map(list, pairwise(words))):
-        return True
-    if words[:1] and words[0] in _WITHOUT_LOCK:  # the -w of a package manager names a workspace
-        words = [word for word in words if word != "-w"]
-    return any(_WATCHES.fullmatch(word) for word in words)
 
 
 def _to_run_once(words: list[str]) -> str:

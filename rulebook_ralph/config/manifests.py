@@ -65,8 +65,8 @@ class ManifestProject:
 
 @dataclass(frozen=True, slots=True)
 class LanguageGates:
-    """What one language's manifests tell: steps (named later), the setup of a clone, what else it must be given, and
-    what a person should be told of it.
+    """What one language's manifests tell: steps (named later), the setup of a clone or what is linked into it instead,
+    and what a person should be told of it.
     """
 
     steps: tuple[VerificationStep, ...] = ()

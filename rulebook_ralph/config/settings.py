@@ -1,7 +1,7 @@
 """The configuration as frozen values. Loading it from files is config/layers.py.
 
 Durations are seconds, money is US dollars. Unknown keys are refused. The lines `key: sentence` in the docstrings are
-what schemas/config.schema.json and a new config.yaml say of each key (config/schemas.py reads them).
+what schemas/config.schema.json and a new config.yaml say of each key (`descriptions` in config/template.py).
 """
 
 from typing import Annotated, Literal

@@ -1,17 +1,25 @@
 """The config.yaml that `ralph init` writes: every key with a sentence and its default, what was found live."""
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from inspect import getdoc
+from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
 import msgspec
 from msgspec.structs import FieldInfo
 
+from rulebook_ralph import resources
 from rulebook_ralph.config.editing import one_line
-from rulebook_ralph.config.schemas import CONFIG_SCHEMA_NAME, descriptions
 from rulebook_ralph.config.settings import Config, Parallel, Sandbox, Verification, VerificationStep, Workspace
+from rulebook_ralph.tasks import disk
 from rulebook_ralph.tasks.struct_reading import fields_of, item_type, struct_by_name, struct_in
 
+CONFIG_SCHEMA_NAME = "config.schema.json"
+"""The copy of the configuration's schema beside each config file, which works without a network and in every clone."""
 SCHEMA_HINT = f"""\
 # yaml-language-server: $schema={CONFIG_SCHEMA_NAME}
 # $schema: {CONFIG_SCHEMA_NAME}
@@ -35,6 +43,7 @@ _NAMES: Mapping[str, str] = {"prices": "gpt-5.5"}
 _SHORT: Mapping[type[msgspec.Struct], str] = {Sandbox: "auto", Parallel: "1"}
 """Sections that have a short form, which says the default."""
 _WIDTH = 118
+_KEY_LINE = re.compile(r"([a-z]\w*): (.+)")
 _NO_WORKSPACE = Workspace()
 
 
@@ -116,3 +125,32 @@ def _default(setting: FieldInfo) -> Any:
 
 def _comment(text: str, indent: str) -> Iterator[str]:
     yield from wrap(text, _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")
+
+
+def keep_schema(folder: Path) -> None:
+    """Have the schema that config files name lie beside them."""
+    content = (json.dumps(resources.schema("config"), indent=2, ensure_ascii=False) + "\n").encode()
+    if disk.content_of(folder / CONFIG_SCHEMA_NAME) != content:
+        disk.replace_file(folder / CONFIG_SCHEMA_NAME, content)
+
+
+@cache
+def descriptions(struct: type[msgspec.Struct]) -> Mapping[str, str]:
+    """What the docstrings of a struct and its bases say of each key; under the empty key, of the whole."""
+    found: dict[str, str] = {}
+    for base in reversed(struct.__mro__):
+        if issubclass(base, msgspec.Struct) and base is not msgspec.Struct:
+            found |= _described(getdoc(base) or "")
+    return found
+
+
+def _described(text: str) -> dict[str, str]:
+    summary, key, found = [], "", dict[str, str]()
+    for line in text.splitlines():
+        if match := _KEY_LINE.fullmatch(line):
+            key, found[match[1]] = match[1], match[2]
+        elif key and line.startswith("    "):
+            found[key] += f" {line.strip()}"
+        elif line.strip():
+            summary.append(line.strip())
+    return {"": " ".join(summary), **found}

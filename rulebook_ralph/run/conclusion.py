@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import suppress
 
-from rulebook_ralph.config.schemas import CONFIG_SCHEMA_NAME
+from rulebook_ralph.config.template import CONFIG_SCHEMA_NAME
 from rulebook_ralph.git import attempts
 from rulebook_ralph.git.diff import changes
 from rulebook_ralph.git.landing import commit_tree

@@ -20,7 +20,7 @@ from rulebook_ralph.tasks.text import Problem, escaped
 from rulebook_ralph.verify import reviewers
 
 
-def of_agents(config: Config, prd: Prd, environment: Mapping[str, str]) -> Iterator[Problem]:
+def of_agents(config: Config, prd: Prd | None, environment: Mapping[str, str]) -> Iterator[Problem]:
     """Agents and reviewers that are named and cannot be made: by the configuration, then by open tasks, each once."""
     roster = Roster(config, environment)
     told: set[str] = set()
@@ -37,10 +37,10 @@ def of_agents(config: Config, prd: Prd, environment: Mapping[str, str]) -> Itera
         if problem := preflight.unknown_reviewer(config, roster, reviewer):
             yield Problem(PRD_NAME if key.startswith("$") else PROJECT_CONFIG, None, key, problem)
     for key, executor in _configured(config):
-        if problem := problem_with(executor):
+        if executor not in told and (problem := problem_with(executor)):
             told.add(executor)
             yield Problem(PROJECT_CONFIG, None, key, problem)
-    for index, task in enumerate(prd.tasks):
+    for index, task in enumerate(prd.tasks if prd else ()):
         stages = requirements.stages_of(config, task) if task.status != "completed" else ()
         for executor in dict.fromkeys(requirements.executor_for(config, task, stage) for stage in stages):
             if executor not in told and (problem := problem_with(executor)):
@@ -65,7 +65,9 @@ def of_names(project: Project, prd: Prd) -> Iterator[Problem]:
 
 
 def _configured(config: Config) -> Iterator[tuple[str, str]]:
-    """Key and executor, of all that a run makes whatever its tasks say."""
+    """Key and executor, of all that is configured and all that a run makes whatever its tasks say."""
+    for index, executor in enumerate(config.tools.executors):
+        yield f"tools.executors[{index}]", executor.id
     yield "defaults.executor", config.defaults.executor
     if names_agent(config.judge.executor):
         yield "judge.executor", config.judge.executor

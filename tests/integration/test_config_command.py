@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from rulebook_ralph.config import schemas
-from rulebook_ralph.config.template import SCHEMA_HINT
+from rulebook_ralph.config.template import CONFIG_SCHEMA_NAME, SCHEMA_HINT
 from rulebook_ralph.process.orphans import new_mark
 from tests.harness import Project, make_project
 
@@ -62,6 +61,10 @@ def test_values_are_set_with_all_else_as_it_was_and_taken_out_again(project: Pro
         (("set", "rules", "[a"), "rules: is no valid YAML"),
         (("set", "tools.executors.2.model", "o3"), "tools.executors[2]: `id` is missing"),
         (("unset", "verification.steps.0.command"), "verification.steps[0]: `command` is missing"),
+        (("set", "defaults.executor", "nobody"), "defaults.executor: agent nobody: unknown type 'nobody'"),
+        (("set", "tools.executors.second.type", "codexx"), "did you mean codex?"),
+        (("set", "defaults.quickReviewer", "nobody"), "there is no reviewer and no agent 'nobody'"),
+        (("set", "judge.executor", "nobody"), "judge.executor: agent nobody"),
         (("unset", "rules"), "rules is not set in .rulebook-ralph/config.yaml"),
         (("get", "limits.maxCost"), "limits.maxCost: unknown key; did you mean `maxCostUsd`?"),
     ],
@@ -75,6 +78,13 @@ def test_what_is_not_valid_is_refused_before_anything_is_written(
     assert said.removesuffix(" or null") in ran.err
     after = project.folder.config.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_what_was_wrong_before_keeps_nobody_from_mending_it_in_steps(project: Project) -> None:
+    project.folder.config.write_text("defaults: {executor: nobody}\njudge: {executor: nobody}\n")
+    assert project.ralph("config", "set", "limits.maxCostUsd", "5").code == 0
+    assert project.ralph("config", "set", "defaults.executor", "claude").code == 0
+    assert project.ralph("config", "set", "defaults.executor", "nobodi").code == 2
 
 
 def test_the_whole_configuration_must_load(project: Project) -> None:
@@ -95,7 +105,7 @@ def test_the_users_own_file(project: Project, tmp_path: Path) -> None:
     assert project.ralph("config", "path").out == f"{own} (not there)\n{project.folder.config}\n"
     assert project.ralph("config", "set", "--user", "limits.maxCostUsd", "9").code == 0
     assert own.read_text() == f"{SCHEMA_HINT}limits:\n  maxCostUsd: 9\n"
-    assert own.with_name(schemas.CONFIG_SCHEMA_NAME).exists()
+    assert own.with_name(CONFIG_SCHEMA_NAME).exists()
     assert project.ralph("config", "path", "--user", cwd=tmp_path).out == f"{own}\n"
     kept = tmp_path / "dotfiles.yaml"
     own.rename(kept)
@@ -148,7 +158,9 @@ def test_an_edit_that_is_wrong_is_kept_and_told(project: Project) -> None:
     ran = project.ralph("config", "edit")
     assert (ran.code, ran.out) == (0, ".rulebook-ralph/config.yaml: no problems\n")
     project.environment["EDITOR"] = "no-such-editor"
-    assert "there is no editor 'no-such-editor'" in project.ralph("config", "edit").err
+    assert "no-such-editor: Editing failed" in project.ralph("config", "edit").err
+    project.environment["EDITOR"] = "'"
+    assert "set EDITOR" in project.ralph("config", "edit").err
 
 
 def test_short_forms_become_maps_where_more_is_said(project: Project) -> None:

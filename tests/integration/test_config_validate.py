@@ -25,6 +25,10 @@ def bad_fallback(project: Project) -> None:
     project.folder.config.write_text(text.replace('"type": "command"', '"type": "command", "fallback": "nobody"'))
 
 
+def bad_type(project: Project) -> None:
+    project.folder.config.write_text("tools: {executors: [{id: a, type: claude}, {id: b, type: claud}]}\n")
+
+
 def asks_too_much(project: Project) -> None:
     project.tasks(task("one", overrides={"stopCriteria": {"requireLint": True}}))
 
@@ -68,6 +72,17 @@ def test_what_a_run_refuses_is_found(tmp_path: Path, spoil: Callable[[Project], 
     assert (found.code, CASES[spoil] in found.out) == (2, True), found.out + found.err
     refused = project.ralph("run")
     assert (refused.code, project.records) == (2, []), refused.out + refused.err
+
+
+def test_a_type_that_nobody_uses_is_looked_at_too_and_no_fault_is_told_twice(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    bad_type(project)
+    found = project.ralph("validate").out
+    assert "tools.executors[1]: agent b: unknown type 'claud'" in found
+    project.folder.config.write_text("tools: {executors: [{id: b, type: claud}]}\ndefaults: {executor: b}\n")
+    project.tasks(task("one", overrides={"reviewer": "nobody"}))
+    lines = project.ralph("validate").out.splitlines()
+    assert len(lines) == len(set(lines)) == 3, lines
 
 
 def test_a_broken_template_is_found(tmp_path: Path) -> None:

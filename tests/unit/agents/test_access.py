@@ -4,12 +4,8 @@ import json
 from pathlib import Path
 from typing import Literal
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.access import PLACES, Login, allowing, find_login
-from rulebook_ralph.agents.registry import BUILT_IN
 from rulebook_ralph.config.settings import Executor
 from tests.cases import each_of
 
@@ -60,44 +56,27 @@ def test_a_login_in_the_agents_own_environment_counts_and_says_so(tmp_path: Path
 
 
 @each_of(
-    ("kind", "permissions", "denied", "told"),
+    ("kind", "permissions", "told"),
     [
-        ("claude", "edit", ["Bash npm test -- --watch"], 'permissions: full, or args: [--allowedTools, "Bash(npm test:*)"]'),
-        ("claude", "ask", ["Write /x/a.txt"], 'permissions: edit, or args: [--allowedTools, "Write"]'),
-        ("claude", "ask", ["Bash make; rm -rf /", "WebFetch x"], '"WebFetch"'),
-        ("claude", "full", ["Bash ls"], "no rule against it in claude's own configuration"),
-        ("codex", "ask", ["apply_patch a.txt"], "permissions: full, or args: [--sandbox, workspace-write]"),
-        ("gemini", "edit", ["run_shell_command npm test"], '[--allowed-tools, "run_shell_command(npm test)"]'),
-        ("gemini", "ask", ["write_file a"], "permissions: edit, or args: [--approval-mode, auto_edit]"),
-        ("qwen", "ask", ["write_file a"], "args: [--approval-mode, auto-edit]"),
-        ("opencode", "edit", ["bash ls"], "permissions: full, or env: {OPENCODE_PERMISSION: '{\"bash\": \"allow\"}'}"),
-        ("copilot", "edit", ["bash npm test"], '"--allow-tool=shell(npm test)"'),
-        ("cursor", "edit", ["shell make test"], "Shell(make)"),
-        ("amp", "full", [], "amp.permissions"),
-        ("aider", "ask", [], "permissions: full"),
-        ("command", "full", [], "set by its own command"),
-        ("claude", "ask", [], '"Bash(npm test:*)"'),
+        ("claude", "edit", 'permissions: full, or args: [--allowedTools, "Bash(npm test:*)"]'),
+        ("claude", "full", "no rule against it in claude's own configuration"),
+        ("codex", "ask", "permissions: full, or args: [--sandbox, workspace-write]"),
+        ("gemini", "edit", '[--allowed-tools, "run_shell_command(npm test)"]'),
+        ("opencode", "edit", 'permissions: full, or env: {OPENCODE_PERMISSION: \'{"bash": "allow"}\'}'),
+        ("cursor", "edit", "Shell(npm)"),
+        ("amp", "full", "amp.permissions"),
+        ("aider", "ask", "permissions: full"),
+        ("command", "full", "set by its own command"),
     ],
-)  # fmt: skip
-def test_each_agent_has_its_own_setting(kind: str, permissions: Permissions, denied: list[str], told: str) -> None:
-    advice = allowing(Executor(id="mine", type=kind, permissions=permissions), denied)
+)
+def test_each_agent_has_its_own_setting(kind: str, permissions: Permissions, told: str) -> None:
+    advice = allowing(Executor(id="mine", type=kind, permissions=permissions))
     assert told in advice
     assert "id mine" in advice or kind == "command"
 
 
 def test_a_server_decides_by_itself_and_of_a_plug_in_nothing_is_known() -> None:
-    attached = Executor(id="mine", type="opencode", permissions="ask", endpoint="http://127.0.0.1:1")
-    advice = allowing(attached, ["bash ls"])
+    advice = allowing(Executor(id="mine", type="opencode", permissions="ask", endpoint="http://127.0.0.1:1"))
     assert "server at http://127.0.0.1:1" in advice
     assert "permissions: full" not in advice
-    assert allowing(Executor(id="mine", type="plugged-in"), ["x"]) == ""
-
-
-@given(st.sampled_from(sorted(BUILT_IN)), st.sampled_from(["full", "edit", "ask"]), st.lists(st.text(max_size=30)))
-def test_what_was_refused_brings_no_line_ends_and_no_quotes_into_it(
-    kind: str, permissions: Permissions, denied: list[str]
-) -> None:
-    settings = Executor(id="mine", type=kind, permissions=permissions)
-    advice = allowing(settings, [f"Bash {one}" for one in denied] + denied)
-    assert "\n" not in advice
-    assert advice.count('"') % 2 == 0
+    assert allowing(Executor(id="mine", type="plugged-in")) == ""

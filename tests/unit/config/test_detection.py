@@ -70,8 +70,9 @@ def package(scripts: dict[str, str], **more: object) -> str:
             {"test": "poetry run pytest -q"},
         ),
         ({"pyproject.toml": "[tool.ruff]\n[tool.mypy]\n"}, {"lint": "ruff check .", "typecheck": "mypy ."}),
+        ({"ruff.toml": "", "justfile": "test:\n"}, {"lint": "ruff check ."}),
         (
-            {"pyproject.toml": "[tool.ruff.lint]\n[tool.mypy]\nfiles=['a']\n", "uv.lock": ""},
+            {"pyproject.toml": "[tool.ruff.lint]\n[tool.mypy]\nfiles=['a']\n", "uv.lock": '"ruff" "mypy"'},
             {"lint": "uv run ruff check .", "typecheck": "uv run mypy"},
         ),
         ({"mypy.ini": "[mypy]\npackages = a\n", ".flake8": ""}, {"lint": "flake8", "typecheck": "mypy"}),
@@ -133,9 +134,9 @@ def package(scripts: dict[str, str], **more: object) -> str:
     ],
 )
 def test_what_is_defined_is_found_and_nothing_else(
-    tmp_path: Path, files: dict[str, str], expected: dict[str, str]
+    tmp_path: Path, programs: str, files: dict[str, str], expected: dict[str, str]
 ) -> None:
-    found = write(tmp_path, files)
+    found = write(tmp_path, files, programs)
     assert commands(found) == expected
     assert list(commands(found)) == list(expected)
     assert found.problems == ()
@@ -164,9 +165,45 @@ def test_a_broken_manifest_gives_a_problem_and_no_step(tmp_path: Path, files: di
     assert [one.told(tmp_path)[: len(problem)] for one in found.problems] == [problem]
 
 
-def test_tools_of_the_projects_own_environment_are_preferred(tmp_path: Path) -> None:
-    files = {"pyproject.toml": "[tool.pytest]\n[tool.ruff]\n", ".venv/bin/python": "", ".venv/bin/pytest": ""}
-    assert commands(write(tmp_path, files)) == {"test": ".venv/bin/python -m pytest -q", "lint": "ruff check ."}
+TOOLS = """[dependency-groups]
+dev = ["pytest"]
+[tool.pytest]
+[tool.ruff]
+[tool.mypy]
+"""
+
+
+@each_of(
+    ("files", "expected", "link"),
+    [
+        ({}, {"test": "python3 -m pytest -q"}, ()),
+        ({".venv/bin/python": ""}, {"test": ".venv/bin/python -m pytest -q"}, (".venv",)),
+        ({"venv/bin/python": "", "uv.lock": ""}, {"test": "venv/bin/python -m pytest -q"}, ("venv",)),
+        (
+            {".venv/bin/python": "", ".venv/bin/pytest": "", ".venv/bin/ruff": ""},
+            {"test": ".venv/bin/python -m pytest -q", "lint": ".venv/bin/python -m ruff check ."},
+            (".venv",),
+        ),
+        ({"Makefile": "lint:\n\ttrue\n", "justfile": "build:\n  x\n"}, {"test": "python3 -m pytest -q"}, ()),
+    ],
+)
+def test_what_is_not_installed_is_no_gate_but_the_tests(
+    tmp_path: Path, files: dict[str, str], expected: dict[str, str], link: tuple[str, ...]
+) -> None:
+    configured = TOOLS.replace('dev = ["pytest"]', "")
+    found = write(tmp_path, {"pyproject.toml": configured, "tox.ini": "[tox]\n", **files}, "/nowhere")
+    assert (commands(found), found.workspace) == (expected, Workspace(link=link))
+
+
+def test_without_uv_its_lock_file_is_no_reason_to_start_it(tmp_path: Path) -> None:
+    files = {"pyproject.toml": TOOLS, "uv.lock": 'name = "mypy"\n'}
+    found = write(tmp_path, files, "/nowhere")
+    assert found.workspace.setup == "python3 -m venv .venv && .venv/bin/pip install -q pytest mypy"
+    assert commands(found) == {"test": ".venv/bin/python -m pytest -q", "typecheck": ".venv/bin/python -m mypy ."}
+    assert "uv is not on PATH" in found.notes[0]
+    linked = write(tmp_path, {".venv/bin/python": "", ".venv/bin/mypy": ""}, "/nowhere")
+    assert linked.workspace == Workspace(link=(".venv",))
+    assert commands(linked) == commands(found)
 
 
 def test_scripts_of_node_are_told_that_nobody_watches(tmp_path: Path) -> None:
@@ -227,9 +264,9 @@ PYTEST = '[project]\nname = "x"\nversion = "1"\n'
 @each_of(
     ("files", "setup", "link"),
     [
-        ({"Makefile": "test:\n\ttrue\n", ".venv/pyvenv.cfg": ""}, "", (".venv",)),
+        ({"Makefile": "test:\n\ttrue\n", ".venv/bin/python": ""}, "", (".venv",)),
         ({"pyproject.toml": f"{PYTEST}[tool.pytest]\n"}, "", ()),  # nothing is required
-        ({"pyproject.toml": f"{PYTEST}[tool.pytest]\n", "venv/pyvenv.cfg": ""}, "", ("venv",)),
+        ({"pyproject.toml": f"{PYTEST}[tool.pytest]\n", "venv/bin/python": ""}, "", ("venv",)),
         (
             {"pyproject.toml": f'{PYTEST}dependencies = ["six"]\n[tool.pytest]\n'},
             "python3 -m venv .venv && .venv/bin/pip install -q -e . pytest",
@@ -237,7 +274,7 @@ PYTEST = '[project]\nname = "x"\nversion = "1"\n'
         ),
         (
             {"pyproject.toml": f"{PYTEST}[tool.pytest]\n[tool.ruff]\n", "src/x/__init__.py": ""},
-            "python3 -m venv .venv && .venv/bin/pip install -q -e . pytest ruff",
+            "python3 -m venv .venv && .venv/bin/pip install -q -e . pytest",
             (),
         ),
         (
@@ -270,6 +307,11 @@ PYTEST = '[project]\nname = "x"\nversion = "1"\n'
                 "uv.lock": "",
             },
             "uv sync --extra all",
+            (),
+        ),
+        (
+            {"pyproject.toml": '[dependency-groups]\ndev=[]\ntests = ["pytest"]\n[tool.pytest]\n', "uv.lock": ""},
+            "uv sync --group tests",
             (),
         ),
         (
@@ -319,7 +361,8 @@ def test_what_a_clone_needs(
 def programs(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A PATH with every package manager."""
     folder = tmp_path_factory.mktemp("programs")
-    for name in ("uv", "poetry", "npm", "pnpm", "yarn"):
+    managers, tools = ("uv", "poetry", "npm", "pnpm", "yarn"), ("ruff", "flake8", "mypy", "tox", "nox", "make", "just")
+    for name in (*managers, *tools):
         (folder / name).touch(mode=0o755)
     return str(folder)
 
@@ -341,24 +384,25 @@ def test_what_is_told_of_other_package_managers(tmp_path: Path, programs: str) -
         assert name in told
 
 
-def test_only_what_git_ignores_is_copied_or_linked() -> None:
+def test_what_git_holds_is_neither_copied_nor_linked() -> None:
     found = Workspace(setup="x", copy=(".env", ".env.test"), link=("vendor",))
-    assert without_tracked(found, lambda paths: [path for path in paths if path != ".env.test"]) == Workspace(
-        setup="x", copy=(".env",), link=("vendor",)
-    )
+    assert without_tracked(found, lambda _: [".env.test"]) == Workspace(setup="x", copy=(".env",), link=("vendor",))
 
 
 def test_a_run_without_gates_finds_those_that_init_would(tmp_path: Path) -> None:
-    write(tmp_path, {"Makefile": "test:\n\ttrue\n", ".env": ""})
+    write(tmp_path, {"Makefile": "test:\n\ttrue\n", ".env": "", ".venv/bin/python": "", "node_modules/a": ""})
 
     def found(text: str) -> tuple[list[str], Workspace]:
         loaded = load_config(tmp_path, tmp_path, {}, instead={tmp_path / PROJECT_CONFIG: text.encode()})
-        config, told = gates_or_found(loaded, tmp_path, tuple)
-        assert (told is None) == (config == loaded.config)
+        config, told = gates_or_found(loaded, tmp_path, lambda _: ["vendor"])
+        assert (told is None) == (config.verification == loaded.config.verification)
         return [step.command for step in config.verification.steps], config.workspace
 
-    assert found("rules: [a]\n") == (["make test"], Workspace(copy=(".env",)))
+    assert found("rules: [a]\n") == (["make test"], Workspace(copy=(".env",), link=(".venv",)))
     assert found("workspace: {setup: x}\n") == (["make test"], Workspace(setup="x"))
     assert found("verification: {steps: []}\n") == ([], Workspace())
     assert found("verification: {enabled: false}\n") == ([], Workspace())
     assert found("verification: {steps: [{name: a, command: b}]}\n") == (["b"], Workspace())
+    named = "verification: {steps: [{name: a, command: .venv/bin/pytest}, {name: b, command: CI=1 npx x}]}\n"
+    assert found(named)[1] == Workspace(link=(".venv", "node_modules"))
+    assert found(f"{named}workspace: {{setup: x}}\n")[1] == Workspace(setup="x")

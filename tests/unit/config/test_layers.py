@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from rulebook_ralph.config import requirements
 from rulebook_ralph.config.layers import LoadedConfig, load_config, problems_in, user_config
 from rulebook_ralph.config.rules import GONE
-from rulebook_ralph.config.schemas import CONFIG_SCHEMA_NAME
 from rulebook_ralph.config.settings import (
     Config,
     Executor,
@@ -24,7 +23,7 @@ from rulebook_ralph.config.settings import (
     VerificationStep,
     Workspace,
 )
-from rulebook_ralph.config.template import commented_config
+from rulebook_ralph.config.template import CONFIG_SCHEMA_NAME, commented_config
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.plain_yaml import NotReadableError, read_yaml

@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from referencing import Registry
 
-from rulebook_ralph.config import schemas
 from rulebook_ralph.config.rules import checked
 from rulebook_ralph.config.settings import Config
-from rulebook_ralph.config.template import commented_config
+from rulebook_ralph.config.template import commented_config, descriptions
 from rulebook_ralph.tasks.plain_yaml import read_yaml
 from rulebook_ralph.tasks.struct_reading import fields_of, item_type, struct_by_name, struct_in
+from scripts import schemas
 
 FOLDER = Path(__file__).parents[3] / "schemas"
 
 
 @pytest.mark.parametrize("name", schemas.DOCUMENTS)
 def test_the_files_are_current(name: str) -> None:
-    hint = "write them anew: python -m rulebook_ralph.config.schemas"
+    hint = "write them anew: python -m scripts.schemas"
     assert (FOLDER / f"{name}.schema.json").read_bytes() == schemas.encoded(name), hint
 
 
@@ -39,11 +39,11 @@ def test_every_key_of_the_configuration_is_described() -> None:
         seen.add(struct)
         for field in fields_of(struct):
             inner = struct_in(field.type) or struct_in(item_type(field.type)) or struct_by_name(field.type)
-            described = schemas.descriptions(struct).get(field.encode_name, "")
-            assert described or (inner and schemas.descriptions(inner)[""]), f"{struct.__name__}.{field.encode_name}"
+            described = descriptions(struct).get(field.encode_name, "")
+            assert described or (inner and descriptions(inner)[""]), f"{struct.__name__}.{field.encode_name}"
             left += [inner] if inner and inner not in seen else []
         known = {field.encode_name for field in fields_of(struct)}
-        assert schemas.descriptions(struct).keys() - {""} <= known
+        assert descriptions(struct).keys() - {""} <= known
 
 
 VALIDATOR = Draft202012Validator(schemas.schema("config"), registry=Registry())

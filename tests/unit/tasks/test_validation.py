@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rulebook_ralph.config import schemas
+from rulebook_ralph import resources
 from rulebook_ralph.tasks import history, prd_file, progress
 from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.text import Problem
@@ -46,7 +46,7 @@ def _put_iteration(root: Path, name: str, **changes: Any) -> Path:
 
 
 def _told(root: Path) -> list[str]:
-    return [str(problem) for problem in validate(root, schemas=schemas.schema)]
+    return [str(problem) for problem in validate(root, schemas=resources.schema)]
 
 
 def test_a_good_project_has_no_problem(root: Path) -> None:
@@ -243,7 +243,7 @@ def test_links_in_the_state_folder_are_told_of_as_a_run_refuses_them(root: Path)
     for name in ("history", "progress.txt"):
         (root / ".rulebook-ralph" / name).symlink_to(root)
     told = "is a symbolic link; Ralph keeps its state in plain files: replace it by the file"
-    assert [str(problem) for problem in validate(root, schemas=schemas.schema, others=[progress.problems])] == [
+    assert [str(problem) for problem in validate(root, schemas=resources.schema, others=[progress.problems])] == [
         f".rulebook-ralph/history: {told}",
         f".rulebook-ralph/progress.txt: cannot be read: {told}",
     ]
@@ -251,14 +251,14 @@ def test_links_in_the_state_folder_are_told_of_as_a_run_refuses_them(root: Path)
 
 def test_others_are_asked_about_the_files_they_know(root: Path) -> None:
     found = Problem("progress.txt", 4, "", "an entry breaks off")
-    assert validate(root, schemas=schemas.schema, others=[lambda where: [found] if where == root else []]) == (found,)
+    assert validate(root, schemas=resources.schema, others=[lambda where: [found] if where == root else []]) == (found,)
 
 
 def test_a_large_prd_with_a_fault_in_every_task_is_told_soon_and_briefly(root: Path) -> None:
     tasks = [{"id": f"t{n}", "title": "t", "status": "new", "description": "x" * 400} for n in range(2000)]
     _put(root, GOOD | {"tasks": tasks})
     started = time.process_time()
-    problems = validate(root, schemas=schemas.schema)
+    problems = validate(root, schemas=resources.schema)
     assert time.process_time() - started < 5
     assert len(problems) == MOST_PROBLEMS
 

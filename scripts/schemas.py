@@ -1,21 +1,14 @@
-"""JSON Schemas made from the structs: for editors, for `ralph validate`, and for those who write hooks.
-
-`python -m rulebook_ralph.config.schemas [FOLDER]` writes them all to `schemas/`. The descriptions are the docstrings:
-what comes before the lines `key: sentence` describes the struct, and each of those lines one key.
-"""
+"""`python -m scripts.schemas` writes schemas/: JSON Schemas made from the structs, described by their docstrings."""
 
 import importlib
 import json
-import re
-import sys
 from collections.abc import Iterator, Mapping
-from functools import cache
-from inspect import getdoc
 from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
 
+from rulebook_ralph.config.template import descriptions
 from rulebook_ralph.tasks.struct_reading import fields_of
 
 Schema = dict[str, Any]
@@ -29,11 +22,7 @@ DOCUMENTS: Mapping[str, tuple[str, str]] = {
 }
 """Name of a schema -> the struct (module, colon, name; imported when it is needed) and its title."""
 
-CONFIG_SCHEMA_NAME = "config.schema.json"
-"""The copy of the configuration's schema beside each config file, which works without a network and in every clone."""
-
 _ADDRESS = "https://raw.githubusercontent.com/rulebook-ralph/rulebook-ralph/main/schemas"
-_KEY_LINE = re.compile(r"([a-z]\w*): (.+)")
 _DURATION = r"^(?=.)(\d+(\.\d+)?d)?(\d+(\.\d+)?h)?(\d+(\.\d+)?m)?(\d+(\.\d+)?s)?$"
 _SHORT_FORMS: Mapping[str, Schema] = {
     "Sandbox": {"enum": ["auto", "off"]},
@@ -62,28 +51,6 @@ def schema(name: str) -> Schema:
 def encoded(name: str) -> bytes:
     """The schema as its file has it."""
     return (json.dumps(schema(name), indent=2, ensure_ascii=False) + "\n").encode("utf-8")
-
-
-@cache
-def descriptions(struct: type[msgspec.Struct]) -> Mapping[str, str]:
-    """What the docstrings of a struct and its bases say of each key; under the empty key, of the whole."""
-    found: dict[str, str] = {}
-    for base in reversed(struct.__mro__):
-        if issubclass(base, msgspec.Struct) and base is not msgspec.Struct:
-            found |= _described(getdoc(base) or "")
-    return found
-
-
-def _described(text: str) -> dict[str, str]:
-    summary, key, found = [], "", dict[str, str]()
-    for line in text.splitlines():
-        if match := _KEY_LINE.fullmatch(line):
-            key, found[match[1]] = match[1], match[2]
-        elif key and line.startswith("    "):
-            found[key] += f" {line.strip()}"
-        elif line.strip():
-            summary.append(line.strip())
-    return {"": " ".join(summary), **found}
 
 
 def _structs_in(annotation: Any) -> Iterator[type[msgspec.Struct]]:
@@ -147,12 +114,6 @@ def _without_words(value: Schema) -> Schema:
     return {key: item for key, item in value.items() if key not in ("description", "default")}
 
 
-def main(folder: Path) -> None:
-    """Write all schemas to a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in DOCUMENTS:
-        (folder / f"{name}.schema.json").write_bytes(encoded(name))
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "schemas"))
+    for each in DOCUMENTS:
+        Path("schemas", f"{each}.schema.json").write_bytes(encoded(each))
