@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from threading import Event as Flag
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ from rulebook_ralph.git.repository import GitError, Repository
 from rulebook_ralph.tasks.text import clipped, estimated_tokens
 from rulebook_ralph.verify.redaction import MARK
 from rulebook_ralph.verify.rules import without_private_keys
+from rulebook_ralph.verify.workspace import Cancelled
 
 Clean = Callable[[str], str]
 
@@ -257,7 +259,7 @@ def _excerpt(text: str) -> str:
     return f"{text[:_MESSAGE_HEAD]}\n[… {left_out:,} characters left out …]\n{text[-_MESSAGE_TAIL:]}"
 
 
-# How the answer is read
+# The question, and how its answer is read
 
 LONGEST_ANSWER = 1_000_000
 
@@ -271,6 +273,29 @@ _Read = TypeVar("_Read")
 
 class UnusableAnswerError(Exception):
     """The answer cannot be used: what is wrong with it, as the model can be told."""
+
+
+def asked(
+    ask: Ask, question: Question, kind: type[_Answer], read: Callable[[_Answer], _Read], cancelled: Flag
+) -> _Read:
+    """What `read` makes of the model's answer, which is of that kind; one that cannot be used is asked for once more,
+    with what was wrong. Raises ModelError, also for a second such answer, and Cancelled.
+    """
+    problem = ""
+    for _ in range(2):
+        if cancelled.is_set():
+            raise Cancelled
+        again = f"\nYour last answer could not be used: {problem}. Answer anew, by the schema." if problem else ""
+        told = replace(question, instructions=question.instructions + again, schema=schema_of(kind))
+        try:
+            return read(decoded(ask(told), kind))
+        except UnusableAnswerError as error:
+            problem = str(error)
+        except ModelError as error:
+            if cancelled.is_set():
+                raise Cancelled from error
+            raise
+    raise ModelError(f"its answer cannot be used: {problem}")
 
 
 def schema_of(kind: type[msgspec.Struct]) -> Mapping[str, Any]:
@@ -290,26 +315,8 @@ def decoded(text: str, kind: type[_Answer]) -> _Answer:
     except msgspec.ValidationError as error:
         raise UnusableAnswerError(f"the JSON does not fit the schema: {clipped(str(error))}") from error
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise UnusableAnswerError("it is no whole JSON object, and nothing but that is wanted") from error
+        raise UnusableAnswerError("it is not a single JSON object") from error
     return answer
-
-
-def answered(ask: Ask, question: Callable[[str], Question], read: Callable[[str], _Read]) -> _Read:
-    """What `read` makes of the model's answer. One that cannot be used is asked for once more, the question made with
-    what was wrong (empty at first). Raises ModelError, and UnusableAnswerError for the second answer.
-    """
-    try:
-        return read(ask(question("")))
-    except UnusableAnswerError as error:
-        return read(ask(question(f"Your last answer could not be used: {error}. Answer anew, by the schema.")))
-
-
-def answered_or_error(ask: Ask, question: Callable[[str], Question], read: Callable[[str], _Read]) -> _Read:
-    """The same, where a bad answer is as good as none. Raises ModelError only."""
-    try:
-        return answered(ask, question, read)
-    except UnusableAnswerError as error:
-        raise ModelError(f"its answer cannot be used: {error}") from error
 
 
 def _without_fence(text: str) -> str:

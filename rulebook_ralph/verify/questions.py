@@ -1,11 +1,13 @@
-"""The one question to the judging model: all that tests could not decide of an attempt, answered item by item."""
+"""The question to the judging model: what tests could not decide of an attempt, or criteria, answered item by item.
+
+A yes counts only with a file and line that are there; nothing passes by default.
+"""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -19,16 +21,15 @@ from rulebook_ralph.verify.material import (
     RULE_OF_LINES,
     ShownFile,
     UnusableAnswerError,
-    answered_or_error,
+    asked,
     claims,
-    decoded,
     envelope,
     is_generated,
     place_exists,
     read_texts,
-    schema_of,
     shown_files,
 )
+from rulebook_ralph.verify.redaction import cleaned
 
 if TYPE_CHECKING:
     from rulebook_ralph.verify.case import Case
@@ -40,14 +41,14 @@ _MOST_TESTS = 50
 _MOST_FILES = 200
 _LONGEST_REASON = 2_000
 
-Kind = Literal["changed", "unproven"]
-
 
 @dataclass(frozen=True, slots=True)
 class OpenItem:
-    """One thing that tests could not decide. `kind` says which setting of `integrity` it falls under."""
+    """One thing to be answered: a setting of `integrity` says what becomes of `changed` and `unproven`; a `criterion`
+    is one of the stage's own.
+    """
 
-    kind: Kind
+    kind: Literal["changed", "unproven", "criterion"]
     question: str
     tests: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
@@ -87,21 +88,25 @@ is done.
 - An item of the kind `unproven`: no test that failed before passes now. Yes only where the files show, at a line that
   you can name, that what is asked is there and works, or was there already. A stub, a comment, a note, a promise or a
   test that would pass without the work is a no.{behaviour}
+- An item of the kind `criterion`: yes only where the files show, at a line that you can name, that it holds. Judge each
+  by itself.
 - What you would need and is not shown counts as missing: answer no, and say what.
 
 Give each item's `item` as it stands, `reason` in one or two sentences that tell the agent what to do where it is no,
 and `file` and `line`: the place that shows it best, as named in `files`; line 0 for the file as a whole. Where you
-answer yes the place must be one that exists.
+answer yes the place must be one that exists; of something that was taken away, where it would be or was.
 
 {rules}
-{problem}"""
+"""
 _BEHAVIOUR = (
     "\n  Where the program was to behave otherwise than before and the project has tests, a test that fails without\n"
     "  the change belongs to it: without one answer no, unless the behaviour cannot be tested."
 )
 
 
-def ask_about(case: "Case", examination: "Examination", items: Sequence[OpenItem], ask: Ask) -> tuple[AskedItem, ...]:
+def ask_about(
+    case: "Case", examination: "Examination", items: Sequence[OpenItem], ask: Ask, *, model: str = ""
+) -> tuple[AskedItem, ...]:
     """The model's answers, in the order of the items. Raises ModelError, GitError, Cancelled."""
     verifiers, diff = examination.verifiers, examination.diff()
     clean = verifiers.redactor.clean
@@ -110,10 +115,43 @@ def ask_about(case: "Case", examination: "Examination", items: Sequence[OpenItem
     there = [path for path in whole if path in texts and texts[path].after is not None]
     shown = _within(shown_files(diff, texts, clean=clean, budget=BUDGET, whole=there), items)
     ids = {f"i{number}": item for number, item in enumerate(items, start=1)}
-    question = partial(_question, _data(case, ids, shown, clean), case)
-    places = _Places(case, examination, shown)
-    rulings = answered_or_error(ask, question, partial(_read, ids, places))
-    return tuple(_asked(item, rulings[name], places, clean) for name, item in ids.items())
+    instructions = _INSTRUCTIONS.format(
+        behaviour=_BEHAVIOUR if case.task.kind == "feature" else "", rules=f"{RULE_OF_DATA}\n{RULE_OF_LINES}"
+    )
+    result = case.result
+    data = envelope(
+        **cleaned(_told(case, ids), clean),
+        files=[file.data for file in shown],
+        claims=claims(
+            clean, final_message=result.final_text if result else "", commit_messages=case.parsed.commit_messages
+        ),
+    )
+
+    def path_of(cited: str) -> str:
+        return next((file.path for file in shown if file.is_called(cited)), cited.strip())
+
+    def read(answer: Answer) -> dict[str, Ruling]:
+        counts = Counter(ruling.item for ruling in answer.items)
+        if wrong := [name for name in {**ids, **counts} if name not in ids or counts[name] != 1]:
+            raise UnusableAnswerError(f"each item is to be answered once, and no other: {clipped(', '.join(wrong))}")
+        for ruling in answer.items:
+            path = path_of(ruling.file)
+            if ruling.answer == "yes" and not _is_place(verifiers.repository, case, path, ruling.line):
+                place = clipped(f"{ruling.file}:{ruling.line}")
+                raise UnusableAnswerError(f"{ruling.item} is answered with yes, and {place} is no place in the work")
+        return {ruling.item: ruling for ruling in answer.items}
+
+    rulings = asked(ask, Question(instructions, data, {}, model), Answer, read, verifiers.cancelled)
+    return tuple(
+        AskedItem(
+            item=clean(str(item)),
+            answer=rulings[name].answer,
+            reason=clean(rulings[name].reason)[:_LONGEST_REASON],
+            file=clean(path_of(rulings[name].file)),
+            line=rulings[name].line if rulings[name].line > 0 else None,
+        )
+        for name, item in ids.items()
+    )
 
 
 def _all_files(case: "Case", repository: Repository) -> tuple[str, ...]:
@@ -124,38 +162,31 @@ def _all_files(case: "Case", repository: Repository) -> tuple[str, ...]:
     return tuple(sorted(paths, key=lambda path: PurePosixPath(path).stem.casefold() not in words))[:_MOST_FILES]
 
 
-def _question(data: str, case: "Case", problem: str) -> Question:
-    behaviour = _BEHAVIOUR if case.task.kind == "feature" else ""
-    rules = f"{RULE_OF_DATA}\n{RULE_OF_LINES}"
-    return Question(_INSTRUCTIONS.format(behaviour=behaviour, rules=rules, problem=problem), data, schema_of(Answer))
+def _is_place(repository: Repository, case: "Case", path: str, line: int) -> bool:
+    trees = (case.tree, case.base)
+    return bool(path) and line >= 0 and any(place_exists(repository, tree, path, line) for tree in trees)
 
 
-def _data(case: "Case", ids: Mapping[str, OpenItem], shown: Sequence[ShownFile], clean: Callable[[str], str]) -> str:
-    task, result = case.task, case.result
-    said = claims(clean, final_message=result.final_text if result else "", commit_messages=case.parsed.commit_messages)
-    return envelope(
-        task={
-            "title": clean(task.title),
-            "description": clean(task.description),
+def _told(case: "Case", ids: Mapping[str, OpenItem]) -> dict[str, Any]:
+    task = case.task
+    items = [
+        {"item": name, "kind": item.kind, "question": item.question}
+        | ({"tests": item.tests[:_MOST_TESTS]} if item.tests else {})
+        | ({"files": item.paths[:_MOST_TESTS]} if item.paths else {})
+        | ({"output": feedback_excerpt(item.output)} if item.output else {})
+        for name, item in ids.items()
+    ]
+    return {
+        "task": {
+            "title": task.title,
+            "description": task.description,
             "kind": task.kind,
-            "acceptanceCriteria": [clean(each) for each in task.acceptance_criteria],
+            "acceptanceCriteria": list(task.acceptance_criteria),
+            "expected": [each.criteria.description for each in case.criteria if each.criteria.description],
         },
-        items=[_told(name, item, clean) for name, item in ids.items()],
-        files=[file.data for file in shown],
-        reasonsForChangedChecks={clean(path): clean(why) for path, why in case.parsed.changed_checks.items()},
-        claims=said,
-    )
-
-
-def _told(name: str, item: OpenItem, clean: Callable[[str], str]) -> dict[str, object]:
-    told: dict[str, object] = {"item": name, "kind": item.kind, "question": clean(item.question)}
-    if item.tests:
-        told["tests"] = [clean(test) for test in item.tests[:_MOST_TESTS]]
-    if item.paths:
-        told["files"] = [clean(path) for path in item.paths[:_MOST_TESTS]]
-    if item.output:
-        told["output"] = clean(feedback_excerpt(item.output))
-    return told
+        "items": items,
+        "reasonsForChangedChecks": dict(case.parsed.changed_checks),
+    }
 
 
 def _within(shown: Sequence[ShownFile], items: Sequence[OpenItem]) -> tuple[ShownFile, ...]:
@@ -167,49 +198,3 @@ def _within(shown: Sequence[ShownFile], items: Sequence[OpenItem]) -> tuple[Show
         kept[file.name] = file if fits else ShownFile(file.name, file.path, file.change, why_not="no room was left")
         room -= file.tokens if fits else 0
     return tuple(kept[file.name] for file in shown)
-
-
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """Which places a model can mean."""
-
-    case: "Case"
-    examination: "Examination"
-    shown: Sequence[ShownFile]
-
-    def find(self, cited: str) -> str | None:
-        """The path of a file as the model calls it."""
-        return next((file.path for file in self.shown if file.is_called(cited)), cited.strip() or None)
-
-    def exists(self, cited: str, line: int) -> bool:
-        path, repository = self.find(cited), self.examination.verifiers.repository
-        return (
-            path is not None
-            and line >= 0
-            and any(place_exists(repository, tree, path, line) for tree in (self.case.tree, self.case.base))
-        )
-
-
-def _read(ids: Mapping[str, OpenItem], places: _Places, text: str) -> dict[str, Ruling]:
-    rulings = decoded(text, Answer).items
-    counts = Counter(ruling.item for ruling in rulings)
-    if missing := [name for name in ids if name not in counts]:
-        raise UnusableAnswerError(f"items without an answer: {', '.join(missing)}")
-    if wrong := [name for name, count in counts.items() if count > 1 or name not in ids]:
-        raise UnusableAnswerError(f"items that were not asked, or are answered twice: {clipped(', '.join(wrong))}")
-    for ruling in rulings:
-        if ruling.answer == "yes" and not places.exists(ruling.file, ruling.line):
-            place = clipped(f"{ruling.file}:{ruling.line}")
-            raise UnusableAnswerError(f"{ruling.item} is answered with yes, and {place} is no place in the work")
-    return {ruling.item: ruling for ruling in rulings}
-
-
-def _asked(item: OpenItem, ruling: Ruling, places: _Places, clean: Callable[[str], str]) -> AskedItem:
-    line = ruling.line if ruling.line > 0 else None
-    return AskedItem(
-        item=clean(str(item)),
-        answer=ruling.answer,
-        reason=clean(ruling.reason)[:_LONGEST_REASON],
-        file=clean(places.find(ruling.file) or ""),
-        line=line,
-    )

@@ -44,19 +44,16 @@ from rulebook_ralph.verify.material import (
     RULE_OF_LINES,
     ShownFile,
     UnusableAnswerError,
-    answered_or_error,
+    asked,
     claims,
-    decoded,
     envelope,
     is_generated,
     parts,
     read_texts,
-    schema_of,
     shown_files,
 )
 from rulebook_ralph.verify.redaction import Redactor, cleaned
 from rulebook_ralph.verify.rules import SecretFound, secrets_in
-from rulebook_ralph.verify.workspace import Cancelled
 
 if TYPE_CHECKING:
     from rulebook_ralph.verify.case import Case
@@ -210,34 +207,28 @@ class _Looking:
 
     def _key(self, data: str, number: int, many: int) -> str:
         reviewer = self._reviewer
-        asked = f"{reviewer.id}\n{reviewer.executor}\n{reviewer.model}\n{self._instructions(number, many, '')}\n{data}"
-        return hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()
+        asked_of = f"{reviewer.id}\n{reviewer.executor}\n{reviewer.model}\n{self._instructions(number, many)}\n{data}"
+        return hashlib.sha256(asked_of.encode("utf-8", "surrogatepass")).hexdigest()
 
     def _asked(self, data: str, number: int, many: int) -> Seen:
-        cancelled = self._reviewers.cancelled
+        ask_reviewer = self._reviewers.ask_of(self._reviewer)
 
-        def question(problem: str) -> Question:
-            if cancelled.is_set():
-                raise Cancelled
+        def ask(question: Question) -> str:
             self.questions += 1
-            return Question(
-                self._instructions(number, many, problem), data, schema_of(ReviewAnswer), self._reviewer.model
-            )
+            return ask_reviewer(question)
 
+        question = Question(self._instructions(number, many), data, {}, self._reviewer.model)
         try:
-            decision, issues = answered_or_error(
-                self._reviewers.ask_of(self._reviewer), question, lambda text: read_answer(text, self._files)
+            return asked(
+                ask, question, ReviewAnswer, lambda answer: _read(answer, self._files), self._reviewers.cancelled
             )
         except ModelError as error:
-            if cancelled.is_set():
-                raise Cancelled from error
             stop_reason = error.stop_reason if isinstance(error, GivenUpError) else None
             why = clipped(str(error)) or "it gave no answer"
             raise _NoReviewError(why, unasked=True, stop_reason=stop_reason) from error
-        return Seen(decision=decision, issues=issues)
 
-    def _instructions(self, part: int, parts: int, problem: str) -> str:
-        """What the reviewer is told by Ralph. `problem` is what was wrong with its last answer."""
+    def _instructions(self, part: int, parts: int) -> str:
+        """What the reviewer is told by Ralph."""
         change, text = self._change, [_RULES]
         if parts > 1:
             text += [f"This is part {part} of {parts} of the change; what is missing here may stand in another part.\n"]
@@ -246,7 +237,7 @@ class _Looking:
             text += ["It is done when:", *(f"- {one_line(each, _LONGEST_TEXT)}" for each in change.acceptance_criteria)]
         text += ["\nLook for, in this order of importance:"]
         text += [f"{number}. {one_line(each, _LONGEST_TEXT)}" for number, each in enumerate(self._checks, start=1)]
-        return self._reviewers.redactor.clean("\n".join([*text, *([f"\n{problem}"] if problem else [])]))
+        return self._reviewers.redactor.clean("\n".join([*text, ""]))
 
 
 def reviewers_agree(case: Case, examination: Examination) -> Verdict | None:
@@ -356,14 +347,13 @@ class ReviewAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     issues: tuple[AnswerIssue, ...]
 
 
-def read_answer(text: str, files: Sequence[ShownFile]) -> tuple[Literal["SHIP", "REVISE"], tuple[ReviewIssue, ...]]:
+def _read(answer: ReviewAnswer, files: Sequence[ShownFile]) -> Seen:
     """The decision and the issues, each of a file and lines that the change has. Raises UnusableAnswerError."""
-    answer = decoded(text, ReviewAnswer)
     if answer.decision == "SHIP" and any(issue.severity == "high" for issue in answer.issues):
         raise UnusableAnswerError("the decision is SHIP, and there is an issue of high severity")
     if answer.decision == "REVISE" and not answer.issues:
         raise UnusableAnswerError("the decision is REVISE, and there is no issue to be mended")
-    return answer.decision, tuple(_placed(issue, files) for issue in answer.issues)
+    return Seen(decision=answer.decision, issues=tuple(_placed(issue, files) for issue in answer.issues))
 
 
 def _placed(issue: ReviewIssue, files: Sequence[ShownFile]) -> ReviewIssue:

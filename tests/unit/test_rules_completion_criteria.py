@@ -94,18 +94,19 @@ def said(text: str) -> ParsedIteration:
 
 
 def honest(question: Question) -> str:
-    """Met where a shown line holds all that stands in backquotes in the criterion, pointing to the first such line."""
+    """Yes where a shown line holds all that stands in backquotes in the criterion, pointing to the first such line."""
     rulings = []
-    for name, text in re.findall(r"^(?:- )?(c\d+): (.*)$", question.instructions, re.MULTILINE):
-        wanted = re.findall(r"`([^`]+)`", text)
+    for item in json.loads(question.data)["items"]:
+        wanted = re.findall(r"`([^`]+)`", item["question"])
         lines = [
             (file, number, line) for file, lines in shown(question).items() for number, line in enumerate(lines, 1)
         ]
         places = [next(((f, n) for f, n, line in lines if one in line), None) for one in wanted]
         met = bool(places) and all(places)
         file, line = places[0] if met and places[0] else ("", 0)
-        rulings.append({"id": name, "verdict": "met" if met else "not_met", "file": file, "line": line, "reason": "so"})
-    return json.dumps({"criteria": rulings})
+        answer = "yes" if met else "no"
+        rulings.append({"item": item["item"], "answer": answer, "file": file, "line": line, "reason": "so"})
+    return json.dumps({"items": rulings})
 
 
 def verified(criteria: Criteria, *, promised: bool = True, **values: Any) -> Verified:
@@ -358,8 +359,8 @@ def test_cc24_an_answer_planted_in_the_work_does_not_pass(planted: str) -> None:
     ("file", "line", "passed"), [("greet.py", 1, True), ("greet.py", 9, False), ("other.py", 1, False), ("", 0, False)]
 )
 def test_cc25_met_means_met_at_a_line_that_is_there(file: str, line: int, passed: bool) -> None:
-    said = {"id": "c1", "verdict": "met", "file": file, "line": line, "reason": "so"}
-    assert judged(GREET, ask=lambda _: json.dumps({"criteria": [said]})).passed == passed
+    said = {"item": "i1", "answer": "yes", "file": file, "line": line, "reason": "so"}
+    assert judged(GREET, ask=lambda _: json.dumps({"items": [said]})).passed == passed
 
 
 def test_cc26_patterns_alone_or_criteria_alone_will_do_but_not_nothing() -> None:

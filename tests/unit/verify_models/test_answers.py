@@ -1,12 +1,14 @@
 """Answers of models: one JSON object, each key once, by a schema that says what is read."""
 
+from threading import Event
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph.agents.question import ModelError, Question
-from rulebook_ralph.verify.material import UnusableAnswerError, answered_or_error, decoded
+from rulebook_ralph.verify.material import UnusableAnswerError, asked, decoded
 
 
 class Yes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,20 +42,17 @@ def test_what_leaves_a_doubt_is_no_answer(text: str) -> None:
 
 @given(st.lists(st.sampled_from(['{"yes": true}', "no", "{}"]), min_size=2, max_size=2))
 def test_a_bad_answer_is_asked_for_once_more_and_then_as_good_as_none(answers: list[str]) -> None:
-    asked: list[Question] = []
+    told: list[str] = []
 
     def ask(question: Question) -> str:
-        asked.append(question)
-        return answers[len(asked) - 1]
-
-    def question(problem: str) -> Question:
-        return Question(problem, "", {})
+        told.append(question.instructions)
+        return answers[len(told) - 1]
 
     good = [text == '{"yes": true}' for text in answers]
     try:
-        assert answered_or_error(ask, question, lambda text: decoded(text, Yes)).yes
+        assert asked(ask, Question("Say yes.", "", {}), Yes, lambda answer: answer.yes, Event())
         assert any(good)
     except ModelError:
         assert not any(good)
-    assert len(asked) == (1 if good[0] else 2)
-    assert [bool(each.instructions) for each in asked] == [False, True][: len(asked)]
+    assert len(told) == (1 if good[0] else 2)
+    assert ["could not be used" in each for each in told] == [False, True][: len(told)]
