@@ -17,26 +17,15 @@ import msgspec
 from rulebook_ralph.tasks.text import SEQUENCES
 
 _CHARACTERS = (
-    "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u17b4\u17b5\u180b-\u180f"
-    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb"
-    "\U000110bd-\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+    "\ufff9-\ufffb\U000e0000-\U000e0fff"
 )
-_U = r"\\(?:(?<!\\\\)\\)?u"
-"""A backslash and a u, also as JSON within JSON has them: of a longer row of backslashes the last one is theirs."""
-
-_ESCAPED_CHARACTERS = (
-    rf"{_U}(?i:00(?:0[0-8b-f]|1[0-9a-f]|7f|[89][0-9a-f]|ad)|034f|061c|200[b-f]|202[a-e]|206[0-9a-f]|fe0[0-9a-f]|feff"
-    r"|db4[0-3]\\{1,2}ud[c-f][0-9a-f]{2})"
-    r"|\\(?<!\\\\)[bfr]"
+_IN_JSON = (  # colours and such characters as JSON writes them, and JSON within JSON
+    r"\\{1,2}(?i:u001b\[|u009b)[0-?]*[ -/]*[@-~]?"
+    r"|\\{1,2}(?i:u00[01][0-9a-f]|u007f|u00[89][0-9a-f]|u00ad|u034f|u061c|u20[0-6][0-9a-f]|ufe0[0-9a-f]|ufeff"
+    r"|udb4[0-3]\\{1,2}ud[c-f][0-9a-f]{2})"
 )
-_ESCAPE = rf"{_U}001[bB]"
-_ENDS = rf"{_U}00(?:07|1[bB]|9[cC])"
-_ESCAPED_SEQUENCES = (
-    rf"(?:{_ESCAPE}\[|{_U}009[bB])[0-?]*[ !#-/]*[@-\[\]-~]?"
-    rf"|(?:{_ESCAPE}[\]PX^_]|{_U}009(?:[08]|[d-fD-F]))(?:[^\"\\\n\x07\x1b\x9c]|(?!{_ENDS})\\[\"\\/bfrt])*"
-    rf"(?:{_U}0007|{_ESCAPE}(?:\\\\){{1,2}}(?:\\(?=\\u))?|{_U}009[cC])?"
-    rf"|{_ESCAPE}[ !#-/]*[0-\[\]-~]?"
-)
+_UNSEEN = re.compile(f"(?:{SEQUENCES}|[{_CHARACTERS}]|{_IN_JSON})+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,65 +33,32 @@ class Reading:
     """`text` is made of pieces of another: they begin at `seen_at` here, and at `stood_at` there."""
 
     text: str
-    seen_at: list[int]
-    stood_at: list[int]
-
-    def place(self, index: int) -> int:
-        """Where the character with that index stood."""
-        piece = bisect_right(self.seen_at, index) - 1
-        return self.stood_at[piece] + index - self.seen_at[piece]
+    seen_at: Sequence[int] = (0,)
+    stood_at: Sequence[int] = (0,)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """From where to where stood what is seen from `start` to before `end`, which is more than nothing."""
-        return self.place(start), self.place(end - 1) + 1
+        return self._place(start), self._place(end - 1) + 1
 
-    def after(self, count: int) -> "Reading":
-        """The same of a text in which `count` characters stand before this one's."""
-        return Reading(self.text, self.seen_at, [start + count for start in self.stood_at])
+    def _place(self, index: int) -> int:
+        piece = bisect_right(self.seen_at, index) - 1
+        return self.stood_at[piece] + index - self.seen_at[piece]
 
 
 def readings(text: str) -> list[Reading]:
-    """The text as it is, and where something in it is not seen, each way it may read."""
-    return [Reading(text, [0], [0]), *_others(text)]
-
-
-def _others(text: str) -> Iterator[Reading]:
-    """Without sequences, and with their letters: what one reader takes for a sequence may be none for another."""
-    if text.isascii() and text.isprintable() and "\\" not in text:
-        return
-    characters = f"[{_CHARACTERS}]"
-    if _compiled(characters).search(text):
-        yield _without(text, characters, SEQUENCES, characters)
-        yield _without(text, characters, characters)
-    if "\\" in text and _compiled(_ESCAPED_CHARACTERS).search(text):
-        begins = rf"[\\{_CHARACTERS}]"
-        yield _without(text, begins, _ESCAPED_SEQUENCES, SEQUENCES, _ESCAPED_CHARACTERS, characters)
-        yield _without(text, begins, _ESCAPED_CHARACTERS, characters)
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
-
-
-def _without(text: str, begins: str, *unseen: str) -> Reading:
-    """The reading without what is not seen; `begins` passes quickly over all that cannot be the beginning of it."""
-    first, whole = _compiled(begins), _compiled(f"(?:{'|'.join(unseen)})++")
+    """The text as it is, and as it reads where something in it is not seen, such as a colour within a secret."""
+    if (text.isascii() and text.isprintable() and "\\" not in text) or not _UNSEEN.search(text):
+        return [Reading(text)]
     pieces, seen_at, stood_at = [], [], []
     length = end = 0
-    found = first.search(text)
-    while found:
-        start, following = found.span()
-        if match := whole.match(text, start):
-            if start > end:
-                pieces.append(text[end:start])
-                seen_at.append(length)
-                stood_at.append(end)
-                length += start - end
-            end = following = match.end()
-        found = first.search(text, following)
-    pieces.append(text[end:])
-    return Reading("".join(pieces), [*seen_at, length], [*stood_at, end])
+    for match in (*_UNSEEN.finditer(text), None):
+        start = match.start() if match else len(text)
+        pieces.append(text[end:start])
+        seen_at.append(length)
+        stood_at.append(end)
+        length += start - end
+        end = match.end() if match else start
+    return [Reading(text), Reading("".join(pieces), seen_at, stood_at)]
 
 
 _V = TypeVar("_V")
@@ -139,17 +95,12 @@ _SHAPES = (  # each with a part of it that a text is quickly searched for
 )
 MARK = "[redacted]"
 _LONGEST_SHAPE = 4096
-_MOST_KEPT = 1024 * 1024
-"""Characters of a stream that wait for its next block, however many of them nobody sees."""
-
-_REST_OF_A_SEQUENCE = re.compile(r"\[[0-?]*[@-~]|[0-9;]+[@-~]")
-"""With which a text begins that was cut within one."""
 
 
 class Redactor:
     """Replaces the values of secret-named environment variables, and known token shapes, by a mark.
 
-    Also those that only show in one of the text's readings (verify/redaction.py), with an escape sequence within them.
+    Also those with something within them that nobody sees, such as a colour.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -160,46 +111,29 @@ class Redactor:
 
     def holds_value(self, text: str) -> bool:
         """Whether a secret of the environment itself is in the text, not only what looks like one."""
-        return any(self._holds_value(reading.text) for reading in readings(text))
+        return any(value in reading.text for reading in readings(text) for value in self._known)
 
     def finds(self, text: str) -> bool:
         """Whether there is something to replace in the text."""
-        return bool(self._found(readings(text)))
+        return bool(self._found(text))
 
     def clean(self, text: str) -> str:
         """The text with every secret replaced."""
-        return _replaced(text, self._found(readings(text)))
+        return _replaced(text, self._found(text))
 
     def clean_cut(self, text: str) -> str:
         """The same for a text that may begin, end or be cut in the middle of a secret: its part is replaced too."""
         pieces = _LEFT_OUT.split(text)
-        if len(pieces) == 1:
-            return self._clean_ends(text)
-        marks = _LEFT_OUT.findall(text)
-        cleaned = map(self._clean_ends, pieces)
-        return next(cleaned) + "".join(f"{mark}{piece}" for mark, piece in zip(marks, cleaned, strict=True))
+        marks = (*_LEFT_OUT.findall(text), "")
+        return "".join(f"{self._clean_ends(piece)}{mark}" for piece, mark in zip(pieces, marks, strict=True))
 
     def _clean_ends(self, text: str) -> str:
-        read = readings(text)
-        if found := self._found(read):
-            text = _replaced(text, found)
-            read = readings(text)
-        if ends := [reading.place(start) for reading in read if (start := self._beginning_at_end(reading.text)) >= 0]:
-            text = text[: min(ends)] + MARK
-            read = readings(text)
-        if begun := _REST_OF_A_SEQUENCE.match(text):
-            read += [each.after(begun.end()) for each in readings(text[begun.end() :])]
-        starts = [reading.place(end - 1) + 1 for reading in read if (end := self._end_at_start(reading.text))]
-        return MARK + text[max(starts) :] if starts else text
-
-    def _beginning_at_end(self, text: str) -> int:
-        """Where the beginning of a secret begins with which the text ends; -1 where it ends with none."""
-        length = max((_cut_at_end(text, value) for value in self._known), default=0)
-        return len(text) - length if length else -1
-
-    def _end_at_start(self, text: str) -> int:
-        """How long the end of a secret is with which the text begins."""
-        return max((_cut_at_start(text, value) for value in self._known), default=0)
+        text = self.clean(text)
+        if end := max((_cut_at_end(text, value) for value in self._known), default=0):
+            text = text[: len(text) - end] + MARK
+        if start := max((_cut_at_start(text, value) for value in self._known), default=0):
+            text = MARK + text[start:]
+        return text
 
     def clean_blocks(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
         """The same for a stream: a secret that lies across two blocks is found too."""
@@ -207,25 +141,16 @@ class Redactor:
         text = ""
         for block in blocks:
             text += decoder.decode(block)
-            read = readings(text)
-            ready = [
-                each.place(len(each.text) - self._longest) if len(each.text) > self._longest else 0 for each in read
-            ]
-            end = max(min(ready), len(text) - _MOST_KEPT)
-            found = self._found(read)
+            found = self._found(text)
+            end = max(0, len(text) - 2 * self._longest)  # unseen characters make a secret longer
             end = next((start for start, after in found if start < end < after), end)
             yield _replaced(text[:end], [span for span in found if span[1] <= end]).encode("utf-8", "surrogateescape")
             text = text[end:]
         yield self.clean(text + decoder.decode(b"", final=True)).encode("utf-8", "surrogateescape")
 
-    def _holds_value(self, text: str) -> bool:
-        return any(value in text for value in self._known)
-
-    def _found(self, read: Sequence[Reading]) -> list[tuple[int, int]]:
-        """From where to where secrets stand in a text with those readings, in order; none overlaps another."""
-        spans: set[tuple[int, int]] = set()
-        for reading in read:
-            spans.update(reading.span(*match.span()) for match in self._matches(reading.text))
+    def _found(self, text: str) -> list[tuple[int, int]]:
+        """From where to where secrets stand in a text, in order; none overlaps another."""
+        spans = {reading.span(*match.span()) for reading in readings(text) for match in self._matches(reading.text)}
         apart: list[tuple[int, int]] = []
         for start, end in sorted(spans):
             if apart and start < apart[-1][1]:
@@ -235,7 +160,7 @@ class Redactor:
         return apart
 
     def _matches(self, text: str) -> Iterator[re.Match[str]]:
-        if self._holds_value(text):
+        if any(value in text for value in self._known):
             yield from self._values.finditer(text)
         for part, shape in _SHAPES:
             if part in text:
