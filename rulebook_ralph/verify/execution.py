@@ -2,11 +2,9 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event as Flag
-from threading import Lock
 
 from rulebook_ralph.process import supervisor
 from rulebook_ralph.process.streams import HeadTail, LineSplitter
@@ -23,50 +21,13 @@ _LONGEST_TEXT = 200
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What a command did, before anything is expected of it. `problem` says why it has no exit code of its own.
+    """What a command did. `problems` say what was not as expected; empty where it passed. `output` has no secrets."""
 
-    `timed_out` is the limit (seconds) that ended it. `kept` is the raw output where it was small enough to be kept
-    whole, else None; `found` says for each text that was looked for whether it was there. `output` has no secrets.
-    """
-
+    problems: tuple[str, ...] = ()
     exit_code: int | None = None
-    problem: str = ""
-    timed_out: float | None = None
-    kept: bytes | None = b""
-    found: Mapping[str, bool] = field(default_factory=dict)
     output: str = ""
     duration_ms: int = 0
     tests: TestRun = NO_TESTS
-
-    def answers(self, external: External) -> bool:
-        """Whether running the command again for that check would tell nothing new."""
-        if self.timed_out is not None:
-            return external.timeout <= self.timed_out
-        if self.problem or self.duration_ms > external.timeout * 1000:
-            return False
-        return self.kept is not None or all(text in self.found for text in _texts_of(external))
-
-    def differences(self, external: External) -> tuple[str, ...]:
-        """What was not as expected; empty where the check passes."""
-        return (self.problem,) if self.problem else tuple(self._differences(external))
-
-    def _differences(self, external: External) -> Iterator[str]:
-        expected = external.success_exit_code
-        if self.exit_code != expected:
-            instead = f", expected {expected}" if expected else ""
-            by_signal = self.exit_code is not None and self.exit_code < 0
-            yield (
-                f"ended by signal {-(self.exit_code or 0)}{instead}"
-                if by_signal
-                else f"exit code {self.exit_code}{instead}"
-            )
-        if external.output_contains and not self._holds(external.output_contains):
-            yield f"the output does not contain {_quoted(external.output_contains)}"
-        if external.output_not_contains and self._holds(external.output_not_contains):
-            yield f"the output contains {_quoted(external.output_not_contains)}"
-
-    def _holds(self, text: str) -> bool:
-        return self.found[text] if text in self.found else _encoded(text) in (self.kept or b"")
 
 
 def execute(
@@ -80,70 +41,44 @@ def execute(
     """Run the command in that place, to its end or its time limit. Raises Cancelled, and nothing else."""
     folder = _folder(place, external.working_dir)
     if isinstance(folder, str):
-        return Execution(problem=folder)
-    taken = _Taken(_texts_of(external), str(place.inside))
+        return Execution((folder,))
+    taken = _Taken((external.output_contains, external.output_not_contains), str(place.inside))
     command = supervisor.Command((SHELL, "-c", external.command), folder, environment, merge_stderr=True, box=place.box)
     limits = supervisor.ProcessLimits(wall_time=external.timeout)
     try:
         ended = supervisor.run(command, limits=limits, on_output=taken.feed, cancelled=cancelled)
     except OSError as error:
-        return Execution(problem=f"could not be run: {error.strerror or error}")
+        return Execution((f"could not be run: {error.strerror or error}",))
     if ended.killed_by == "interrupted":
         raise Cancelled
     late = ended.killed_by is not None
-    problem = f"did not end within {external.timeout:g} s" if late else ""
     if ended.failure is not None:
-        problem = f"could not start: {ended.failure.message}"
+        problems = [f"could not start: {ended.failure.message}"]
+    elif late:
+        problems = [f"did not end within {external.timeout:g} s"]
+    else:
+        problems = list(_differences(external, ended.exit_code, taken.found))
     return Execution(
-        exit_code=None if late else ended.exit_code,
-        problem=problem,
-        timed_out=external.timeout if late else None,
-        kept=taken.whole(),
-        found=taken.found,
-        output=clean(taken.told()),
-        duration_ms=ended.duration_ms,
-        tests=taken.tests(),
+        tuple(problems), None if late else ended.exit_code, clean(taken.told()), ended.duration_ms, taken.tests()
     )
 
 
-class Memory:
-    """What commands did, by all that it depends on; for any number of threads. A question that is being answered is
-    waited for.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._known: dict[object, Future[Execution]] = {}
-
-    def get(self, key: object, answers: Callable[[Execution], bool], run: Callable[[], Execution]) -> Execution:
-        """What is known under the key, if it `answers`; else what `run` gives, which is known from then on."""
-        with self._lock:
-            known = self._known.get(key)
-            mine: Future[Execution] = Future()
-            if known is None:
-                self._known[key] = mine
-        if known is not None:
-            execution = known.result()
-            if answers(execution):
-                return execution
-        try:
-            mine.set_result(run())
-        except BaseException as error:
-            mine.set_exception(error)
-            with self._lock:
-                if self._known.get(key) is mine:
-                    del self._known[key]
-            raise
-        with self._lock:
-            self._known[key] = mine
-        return mine.result()
+def _differences(external: External, code: int | None, found: Mapping[str, bool]) -> Iterator[str]:
+    expected = external.success_exit_code
+    if code != expected:
+        instead = f", expected {expected}" if expected else ""
+        by_signal = code is not None and code < 0
+        yield (f"ended by signal {-(code or 0)}" if by_signal else f"exit code {code}") + instead
+    if external.output_contains and not found[external.output_contains]:
+        yield f"the output does not contain {quoted(external.output_contains)}"
+    if external.output_not_contains and found[external.output_not_contains]:
+        yield f"the output contains {quoted(external.output_not_contains)}"
 
 
 class _Taken:
     """The output of a command: searched, read for tests, and its head and tail kept."""
 
     def __init__(self, texts: Iterable[str], root: str) -> None:
-        self._raw = HeadTail(head=_HEAD, tail=_TAIL)
         self._kept = HeadTail(head=_HEAD, tail=_TAIL)
         self._search = _Search(texts)
         self._lines = LineSplitter(self._line, longest=_LONGEST_LINE)
@@ -155,12 +90,8 @@ class _Taken:
         return self._search.found
 
     def feed(self, block: bytes) -> None:
-        self._raw.feed(block)
         self._search.feed(block)
         self._lines.feed(block)
-
-    def whole(self) -> bytes | None:
-        return None if self._raw.omitted else self._raw.head() + self._raw.tail()
 
     def tests(self) -> TestRun:
         return self._tests.result()
@@ -187,8 +118,8 @@ class _Search:
     """Looks for texts in a stream of bytes, also across its blocks. `found` says which have been seen."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self.found = dict.fromkeys(texts, False)
-        self._open = {text: _encoded(text) for text in self.found}
+        self.found = {text: False for text in texts if text}
+        self._open = {text: text.encode("utf-8", "surrogatepass") for text in self.found}
         self._overlap = max(map(len, self._open.values()), default=1) - 1
         self._end = b""
 
@@ -219,13 +150,5 @@ def _is_below(folder: str, root: str) -> bool:
     return folder == root or folder.startswith(root.rstrip("/") + "/")
 
 
-def _texts_of(external: External) -> tuple[str, ...]:
-    return tuple(text for text in (external.output_contains, external.output_not_contains) if text)
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
-
-
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     return repr(text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "…")

@@ -19,7 +19,7 @@ from rulebook_ralph.report import events
 from rulebook_ralph.tasks.criteria import External
 from rulebook_ralph.tasks.model import STATE_FOLDER
 from rulebook_ralph.tasks.results import CheckResult
-from rulebook_ralph.verify.execution import Execution, Memory, execute
+from rulebook_ralph.verify.execution import Execution, execute
 from rulebook_ralph.verify.redaction import Redactor
 from rulebook_ralph.verify.test_counts import NO_TESTS, Outcome, TestRun
 from rulebook_ralph.verify.test_names import asking_for_names
@@ -96,7 +96,7 @@ class GateRunner:
         self._clean = redactor.clean
         self._cancelled = cancelled
         self.report = report
-        self._memory = Memory()
+        self._commands: dict[tuple[str, External], Execution] = {}
         self._known: dict[tuple[str, str], GateRun] = {}
         self._keys: dict[str, str] = {}
         self._commits: dict[str, str] = {}
@@ -156,24 +156,21 @@ class GateRunner:
 
     def command(self, tree: str, external: External, *, step: str, commit: str = "") -> CheckResult:
         """What a criterion's command says of a tree. Raises Cancelled, GitError."""
-        key = (self._key(tree, commit), external.command, external.working_dir)
-
-        def run() -> Execution:
+        key = self._key(tree, commit), external
+        if key not in self._commands:
             try:
-                with self._clones.at(tree, self._commit(tree)) as stand:
-                    return self.execute(external, stand.place, self.environment)
+                with self.stand(tree) as stand:
+                    self._commands[key] = self.execute(external, stand.place, self.environment)
             except RalphError as error:
-                return Execution(problem=f"not run: {error}")
-
-        execution = self._memory.get(key, lambda known: known.answers(external), run)
-        problems = execution.differences(external)
+                self._commands[key] = Execution((f"not run: {error}",))
+        execution = self._commands[key]
         return CheckResult(
             step=step,
             method="external",
             command=external.command,
-            passed=not problems,
+            passed=not execution.problems,
             exit_code=execution.exit_code,
-            reason="; ".join(problems),
+            reason="; ".join(execution.problems),
             output=execution.output,
             duration_ms=execution.duration_ms,
         )
@@ -237,11 +234,11 @@ class GateRunner:
         external, environment = external_of(step), {**self.environment, **step.env}
         first = execution = self.execute(external, place, environment)
         tries, duration = 1, first.duration_ms
-        while execution.differences(external) and tries <= step.retries:
+        while execution.problems and tries <= step.retries:
             execution = self.execute(external, place, environment)
             tries += 1
             duration += execution.duration_ms
-        problems = execution.differences(external)
+        problems = execution.problems
         result = CheckResult(
             step=step.name,
             kind=step.kind,
@@ -249,7 +246,7 @@ class GateRunner:
             passed=not problems,
             required=step.required,
             exit_code=execution.exit_code,
-            reason=_why("; ".join(first.differences(external)), "; ".join(problems), tries),
+            reason=_why("; ".join(first.problems), "; ".join(problems), tries),
             output=execution.output,
             duration_ms=duration,
             failing=tuple(sorted(execution.tests.failing)[:_MOST_FAILING]),

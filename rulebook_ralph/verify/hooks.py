@@ -17,6 +17,7 @@ import msgspec
 
 from rulebook_ralph.config.settings import Hook
 from rulebook_ralph.errors import RalphError
+from rulebook_ralph.git.diff import FileDiff
 from rulebook_ralph.process import supervisor
 from rulebook_ralph.process.streams import HeadTail
 from rulebook_ralph.report.events import Notice
@@ -54,12 +55,12 @@ _CUT = "\n… left out …\n"
 _GATE_KEYS = ("step", "kind", "command", "passed", "required", "exitCode", "reason", "output", "durationMs")
 
 
-class HookFailed(Exception):  # noqa: N818 - what happened to a hook, in one line
-    """The hook could not be run to its end."""
+class _HookFault(Exception):  # noqa: N818 - what happened to a hook, in one line
+    """The hook could not be run to its end; or `answered` what is no answer, so nobody knows what it thinks."""
 
-
-class BadAnswer(Exception):  # noqa: N818 - what a hook answered, in one line
-    """The hook answered what is no answer, so nobody knows what it thinks of the attempt."""
+    def __init__(self, why: str, *, answered: bool = False) -> None:
+        super().__init__(why)
+        self.answered = answered
 
 
 def user_hooks(hooks: Sequence[Hook]) -> tuple[Hook, ...]:
@@ -93,21 +94,17 @@ def _ask_all(
     leaves the attempt unaccepted. Raises Cancelled.
     """
     for each in hooks:
-        name, wrong, verdict = each.name, "", None
+        wrong, verdict = "", None
         try:
             verdict = _asked(each, case, examination, gates)
-        except HookFailed as failed:
-            wrong = f"failed: {failed}"
-            verdict = _not_accepted(name, f"it {wrong}") if each.required else None
-        except BadAnswer as bad:
-            wrong = str(bad)
-            verdict = _not_accepted(name, f"it {wrong}")
-        if wrong:
-            examination.log.append(f"hook {name}: {wrong}")
-            examination.verifiers.report(Notice("warning", f"the hook '{name}' {wrong}"))
+        except _HookFault as fault:
+            wrong = str(fault) if fault.answered else f"failed: {fault}"
+            verdict = _not_accepted(each.name, wrong) if fault.answered or each.required else None
+            examination.log.append(f"hook {each.name}: {wrong}")
+            examination.verifiers.report(Notice("warning", f"the hook '{each.name}' {wrong}"))
         examination.checks.append(
             CheckResult(
-                step=name,
+                step=each.name,
                 method="hook",
                 command=each.command,
                 passed=verdict is None and not wrong,
@@ -116,16 +113,16 @@ def _ask_all(
             )
         )
         if verdict is not None:
-            return msgspec.structs.replace(verdict, hook=name)
+            return msgspec.structs.replace(verdict, hook=each.name)
     return None
 
 
 def _not_accepted(name: str, why: str) -> Verdict:
     return Verdict(
         action="continue",
-        reason=f"the hook '{name}' gave no verdict, so the attempt is not accepted: {why}",
+        reason=f"the hook '{name}' gave no verdict, so the attempt is not accepted: it {why}",
         feedback=f"The hook '{name}' of this project could not say whether the work is done, which is not your doing "
-        f"({why}). If it is done, leave it; say so again.",
+        f"(it {why}). If it is done, leave it; say so again.",
         counts=False,
     )
 
@@ -146,45 +143,43 @@ def _asked(hook: Hook, case: Case, examination: Examination, gates: Sequence[Che
             )
             return _answer(hook, command, examination)
     except RalphError as error:
-        raise HookFailed(str(error)) from error
+        raise _HookFault(str(error)) from error
 
 
 def _answer(hook: Hook, command: supervisor.Command, examination: Examination) -> Verdict | None:
-    """What a hook's command answers. Raises HookFailed, BadAnswer and Cancelled."""
+    """What a hook's command answers. Raises _HookFault and Cancelled."""
     clean, cancelled = examination.verifiers.redactor.clean, examination.verifiers.cancelled
     output = bytearray()
 
     def collect(block: bytes) -> None:
         output.extend(block)
         if len(output) > LONGEST_ANSWER:
-            raise BadAnswer(f"printed more than {LONGEST_ANSWER} bytes")
+            raise _HookFault(f"printed more than {LONGEST_ANSWER} bytes", answered=True)
 
     limits = supervisor.ProcessLimits(wall_time=hook.timeout)
     ended = supervisor.run(command, limits=limits, on_output=collect, cancelled=cancelled)
     if ended.killed_by == "interrupted":
         raise Cancelled
     if ended.failure is not None:
-        raise HookFailed(f"could not start: {ended.failure.message}")
+        raise _HookFault(f"could not start: {ended.failure.message}")
     if ended.killed_by is not None:
-        raise HookFailed(f"did not end within {hook.timeout:g} s")
+        raise _HookFault(f"did not end within {hook.timeout:g} s")
     said = printable_block(clean(ended.stderr_tail)).strip()
     if ended.exit_code == _AGAIN:
         return _again(hook.name, said)
     if ended.exit_code != 0:
         words = f": {clipped(said.splitlines()[-1])}" if said else ""
-        raise HookFailed(f"ended with exit code {ended.exit_code}{words}")
-    return _read(hook.name, bytes(output), clean)
+        raise _HookFault(f"ended with exit code {ended.exit_code}{words}")
+    return _read(hook.name, bytes(output), clean) if output.strip() else None
 
 
 def _read(name: str, output: bytes, clean: Callable[[str], str]) -> Verdict | None:
-    if not output.strip():
-        return None
     try:
         answer = json.loads(output.decode("utf-8", "replace"))  # unlike msgspec's it takes lone surrogates
     except (RecursionError, ValueError) as error:
-        raise BadAnswer(f"printed what is no JSON: {clipped(clean(str(error)))}") from error
+        raise _HookFault(f"printed what is no JSON: {clipped(clean(str(error)))}", answered=True) from error
     if not isinstance(answer, dict):
-        raise BadAnswer("printed JSON that is no object")
+        raise _HookFault("printed JSON that is no object", answered=True)
     words = {key: printable_block(clean(_text(answer, key))).strip() for key in ("reason", "message")}
     match answer.get("action"):
         case "skip":
@@ -194,9 +189,10 @@ def _read(name: str, output: bytes, clean: Callable[[str], str]) -> Verdict | No
         case "stop":
             return _stopped(name, words["reason"] or "blocked", words["message"])
         case "complete":
-            raise BadAnswer("answered with the action 'complete': no hook can complete a task")
+            raise _HookFault("answered with the action 'complete': no hook can complete a task", answered=True)
         case other:
-            raise BadAnswer(f"answered with the action {clipped(clean(repr(other)))}, not skip, continue or stop")
+            said = clipped(clean(repr(other)))
+            raise _HookFault(f"answered with the action {said}, not skip, continue or stop", answered=True)
 
 
 def _text(answer: Mapping[str, Any], key: str) -> str:
@@ -204,7 +200,7 @@ def _text(answer: Mapping[str, Any], key: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise BadAnswer(f"answered with a `{key}` that is no text")
+        raise _HookFault(f"answered with a `{key}` that is no text", answered=True)
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -262,22 +258,17 @@ def hook_input(
         "parsed": _whole(case.parsed),
         "filesChanged": [file.path for file in diff[:MOST_FILES]],
         "filesChangedCount": len(diff),
-        "diffStat": [
-            {
-                "path": file.path,
-                "kind": file.kind,
-                "oldPath": file.old_path,
-                "added": len(file.added),
-                "removed": len(file.removed),
-                "binary": file.binary,
-            }
-            for file in diff[:MOST_FILES]
-        ],
+        "diffStat": [_stat(file) for file in diff[:MOST_FILES]],
         "gates": None if gates is None else [{key: _whole(each)[key] for key in _GATE_KEYS} for each in gates],
         "usage": _whole(result.usage if result else Usage()),
         "costUsd": result.cost_usd if result else None,
         "durationMs": result.duration_ms if result else 0,
     }
+
+
+def _stat(file: FileDiff) -> dict[str, Any]:
+    counts = {"added": len(file.added), "removed": len(file.removed)}
+    return {"path": file.path, "kind": file.kind, "oldPath": file.old_path, **counts, "binary": file.binary}
 
 
 def _whole(value: Value) -> dict[str, Any]:

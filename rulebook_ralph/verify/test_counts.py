@@ -12,14 +12,11 @@ _FAILED = ("failed", "failing", "error", "errors")
 _RAN = ("passed", "xpassed", "passing", *_FAILED)
 _COUNT = re.compile(r"(?<!\d)(\d+) (\w+)")
 
-_SUMMARIES = (
-    # pytest; a bare "3 passed, 1 failed" of any runner; jest; vitest; and a pytest that found nothing
-    re.compile(r"=*\s*(\d+ [A-Za-z]\w*(?:, \d+ [A-Za-z][\w ]*)*) in [\d.]+s(?: \([\d:]+\))?\s*=*"),
-    re.compile(r"(\d+ (?:passed|failed)(?:, \d+ \w+)*)(?: \([\d.]+m?s\))?\.?"),
-    re.compile(r"Tests:\s++(?=.*\d \w)(.*)"),
-    re.compile(r"Tests\s{2,}(\d+ [A-Za-z]\w*(?: \| \d+ [A-Za-z]\w*)*)(?: \(\d+\))?"),
-    re.compile(r"=*\s*no tests (?:ran|collected)\b.*()"),
+_SUMMARY = re.compile(
+    r"=*\s*(?:Tests:?\s+)?(\d+ [A-Za-z]\w*(?:(?:, | \| )\d+ [A-Za-z][\w ]*)*)( in [\d.]+s)?(?: \([\w.: ]*\))?\.?\s*=*"
 )
+"""pytest, jest, vitest, and a bare `3 passed, 1 failed` of any runner."""
+_NOTHING = re.compile(r"=*\s*no tests (?:ran|collected)\b.*")
 _UNITTEST = re.compile(r"Ran (\d+) tests? in [\d.]+s")
 _UNITTEST_END = re.compile(r"(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?")
 _MOCHA = re.compile(r"(\d+) (passing|failing)(?: \([\d.]+ ?m?s\))?")
@@ -96,9 +93,12 @@ class TestCounts:
     def read(self, line: str) -> None:
         """Take in one line, stripped."""
         opened, self._open = self._open, ""
-        for pattern in _SUMMARIES:
-            if found := pattern.fullmatch(line):
-                told = [(int(number), word) for number, word in _COUNT.findall(found[1])]
+        if _NOTHING.fullmatch(line):
+            self._last = 0, 0
+            return
+        if found := _SUMMARY.fullmatch(line):
+            told = [(int(number), word) for number, word in _COUNT.findall(found[1])]
+            if found[2] or {word for _, word in told} & {"passed", "failed"}:
                 self._last = sum(n for n, word in told if word in _RAN), sum(n for n, word in told if word in _FAILED)
                 return
         if not self._read_long(line, opened):

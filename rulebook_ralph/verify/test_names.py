@@ -261,15 +261,14 @@ class _Tap:
 
 
 class _Marks:
-    """Runners that list tests with marks below the titles of their suites: mocha, jest, vitest, node's `spec`."""
+    """Runners that list tests with marks below the titles of their suites: mocha, jest, node's `spec`."""
 
     _LINE = re.compile(
         r"(?P<space>\s*)(?P<mark>[✔✓√✖✕×✗﹣○↓✎]|-|\d+\)) (?P<name>\S.*?)"  # noqa: RUF001
         r"(?: \(?\d[\d.]* ?m?s\)?)?(?: # (?P<more>\w+).*)?"
     )
     _PASSED, _SKIPPED = "✔✓√", "﹣○↓✎-"
-    _FILE = re.compile(r"(?P<what>PASS|FAIL) {1,2}(?P<path>\S+?\.\w+)(?: > (?P<test>.+)| \[ .+ \]| \(.+\))?")
-    _VITEST_FILE = re.compile(r" [✓❯×↓] (\S+\.[cm]?[jt]sx?) .*\(\d+ tests?\b.*\).*")  # noqa: RUF001
+    _FILE = re.compile(r"(?:PASS|FAIL) {1,2}(\S+?\.\w+)(?: \(.+\))?")
     _BULLET = re.compile(r" {2}● (\S.*)")
     _END = re.compile(r" *(?:\d+ (?:passing|failing)\b.*|[ℹ✖] (?:tests \d+|failing tests:)|⎯+.*)")  # noqa: RUF001
     _TITLE = re.compile(r"(?P<space> *)▶ (?P<suite>.*)|(?P<indent> +)(?!at |\d+\) )(?P<title>\S.*)")
@@ -280,14 +279,11 @@ class _Marks:
         self._titles: list[tuple[int, str]] = []
         self._listed: list[str] = []
         self._file = self._failed = ""
-        self._separator = _JEST
         self._ended = False
 
     def read(self, line: str) -> bool:
         if found := self._FILE.fullmatch(line.strip()):
-            self._take_file(found)
-        elif found := self._VITEST_FILE.fullmatch(line):
-            self._file, self._separator, self._titles, self._ended = found[1], " > ", [], False
+            self._file, self._titles, self._ended = found[1], [], False
             self._found.varies = True
         elif found := self._BULLET.fullmatch(line):
             self._take_bullet(found[1])
@@ -297,7 +293,7 @@ class _Marks:
             self._list(found)
         elif not self._ended and (found := self._LINE.fullmatch(line)):
             self._take(found)
-        elif self._failed and re.match(r"\s*(?:→ |\w*Error\b|expect\()", line):
+        elif self._failed and re.match(r"\s*(?:\w*Error\b|expect\()", line):
             self._found.error(self._failed, line)
             self._failed = ""
         elif not self._ended and (found := self._TITLE.fullmatch(line)) and (found["suite"] or not self._failed):
@@ -305,15 +301,6 @@ class _Marks:
         else:
             return False
         return True
-
-    def _take_file(self, found: re.Match[str]) -> None:
-        self._found.varies = True
-        if found["test"] is not None:  # of vitest
-            self._failed = self._found.add(f"{found['path']} > {found['test']}", "failed")
-        elif "[ " in found[0]:
-            self._found.add(found["path"], "error")
-        else:
-            self._file, self._titles, self._ended = found["path"], [], False
 
     def _take_bullet(self, name: str) -> None:
         if name == "Test suite failed to run":
@@ -328,7 +315,7 @@ class _Marks:
         elif self._listed:
             self._listed.append(found[2])
         if self._listed and self._listed[-1].endswith(":"):
-            self._failed = self._separator.join(self._listed).removesuffix(":")
+            self._failed = _JEST.join(self._listed).removesuffix(":")
             self._listed = []
         elif self._failed:
             self._found.error(self._failed, found[2] or "")
@@ -339,8 +326,11 @@ class _Marks:
         indent = len(found["space"])
         if mark[0] in "-0123456789" and not indent:
             return  # a list in somebody's text
+        if re.search(r"\(\d+ tests?\b.*\)$", name):
+            self._found.varies = True  # vitest lists files, and the tests of those that failed
+            return
         titles = [title for depth, title in self._titles if depth < indent]
-        told = self._separator.join(filter(None, (self._file, *titles, name)))
+        told = _JEST.join(filter(None, (self._file, *titles, name)))
         outcome: Outcome = "failed"
         if mark in self._SKIPPED or found["more"] in ("SKIP", "TODO"):
             outcome = "skipped"
