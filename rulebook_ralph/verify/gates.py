@@ -6,9 +6,8 @@ What was found of a tree holds for it: nothing is run twice on equal trees, but 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event as Flag
-from typing import Self
 
 from msgspec.structs import replace
 
@@ -121,13 +120,13 @@ class GateRunner:
         wanted = self.steps if steps is None else tuple(steps)
         key = self._key(tree, commit)
         runs: list[GateRun] = []
-        with _Session(self, tree, key, on_base=on_base, about=about) as session:
-            if self.parallel:
-                unknown = [step for step in wanted if (key, _named(step)) not in self._known]
-                if len(unknown) > 1:
-                    session.run(*unknown)
+        with ExitStack() as stack:
+            session = _Session(tree, key, stack, on_base, about)
+            unknown = [step for step in wanted if (key, _named(step)) not in self._known]
+            if self.parallel and len(unknown) > 1:
+                self._run(session, *unknown)
             for step in wanted:
-                runs.append(self._known.get((key, _named(step))) or session.run(step)[0])
+                runs.append(self._known.get((key, _named(step))) or self._run(session, step)[0])
                 if until is not None and until(runs[-1]):
                     break
         return tuple(runs)
@@ -150,8 +149,9 @@ class GateRunner:
         (known,) = self.run(tree, [step], commit=commit, about=about)
         if (key, step.name) not in self._confirmed:
             self._confirmed.add((key, step.name))
-            with _Session(self, tree, key, alone=True, about=f"{about}, once more".lstrip(", ")) as session:
-                self._known[key, _named(step)] = known = known.best_of(*session.run(step))
+            with ExitStack() as stack:
+                session = _Session(tree, key, stack, about=f"{about}, once more".lstrip(", "), alone=True)
+                self._known[key, _named(step)] = known = known.best_of(*self._run(session, step))
         return known
 
     def command(self, tree: str, external: External, *, step: str, commit: str = "") -> CheckResult:
@@ -221,15 +221,36 @@ class GateRunner:
             self._commits.setdefault(tree, commit)
         return self._clones.at(tree, self._commit(tree), alone=alone)
 
-    def remember(self, key: str, step: VerificationStep, run: GateRun) -> None:
-        self._known[key, _named(step)] = run
+    def _run(self, session: "_Session", *steps: VerificationStep) -> tuple[GateRun, ...]:
+        """Run a gate, and what builds for it where that was not run in this clone; or several at the same time."""
+        for step in steps:
+            self.report(events.GateStarted(step.name, step.command, session.on_base, session.about))
+        try:
+            place = self._placed(session)
+            earlier = self.steps[: self.steps.index(steps[0])] if len(steps) == 1 and steps[0] in self.steps else ()
+            for build in (each for each in earlier if each.kind == "build" and each not in session.ran):
+                self.execute(external_of(build), place, {**self.environment, **build.env})
+                session.ran.append(build)
+            with ThreadPoolExecutor(len(steps), "gate") as pool:
+                found = tuple(pool.map(lambda step: self._run_step(step, place), steps))
+            session.ran += steps
+        except RalphError as error:
+            if session.on_base:
+                raise
+            found = tuple(GateRun(_not_set_up(step, str(error))) for step in steps)
+        for step, run in zip(steps, found, strict=True):
+            self._known[session.key, _named(step)] = run
+            self.report(events.GateEnded(run.result, session.on_base, session.about))
+        return found
 
-    def builds_before(self, step: VerificationStep) -> tuple[VerificationStep, ...]:
-        """The gates before that one that build something it may need."""
-        earlier = self.steps[: self.steps.index(step)] if step in self.steps else ()
-        return tuple(each for each in earlier if each.kind == "build")
+    def _placed(self, session: "_Session") -> Place:
+        if session.stand is None:
+            session.stand = session.stack.enter_context(self.stand(session.tree, alone=session.alone))
+        else:
+            session.stand.renew()
+        return session.stand.place
 
-    def run_step(self, step: VerificationStep, place: Place) -> GateRun:
+    def _run_step(self, step: VerificationStep, place: Place) -> GateRun:
         """One gate, tried again as often as it may be. Output and exit code are the last try's."""
         external, environment = external_of(step), {**self.environment, **step.env}
         first = execution = self.execute(external, place, environment)
@@ -284,64 +305,18 @@ def red_words(run: GateRun) -> str:
     return f"{run.step}: {run.result.reason or 'failed'}"
 
 
+@dataclass(slots=True)
 class _Session:
     """The gates that are run on one tree, one after another in one clone: what one builds, the next one finds."""
 
-    def __init__(
-        self,
-        runner: GateRunner,
-        tree: str,
-        key: str,
-        *,
-        on_base: bool = False,
-        alone: bool = False,
-        about: str = "",
-    ) -> None:
-        self._runner = runner
-        self._tree = tree
-        self._key = key
-        self._on_base = on_base
-        self._alone = alone
-        self._about = about
-        self._stack = ExitStack()
-        self._stand: Stand | None = None
-        self._ran: list[VerificationStep] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def run(self, *steps: VerificationStep) -> tuple[GateRun, ...]:
-        """Run a gate, and what builds for it where that was not run in this clone; or several at the same time."""
-        runner = self._runner
-        for step in steps:
-            runner.report(events.GateStarted(step.name, step.command, self._on_base, self._about))
-        try:
-            place = self._placed()
-            for build in runner.builds_before(steps[0]) if len(steps) == 1 else ():
-                if build not in self._ran:
-                    runner.execute(external_of(build), place, {**runner.environment, **build.env})
-                    self._ran.append(build)
-            with ThreadPoolExecutor(len(steps), "gate") as pool:
-                found = tuple(pool.map(lambda step: runner.run_step(step, place), steps))
-            self._ran += steps
-        except RalphError as error:
-            if self._on_base:
-                raise
-            found = tuple(GateRun(_not_set_up(step, str(error))) for step in steps)
-        for step, run in zip(steps, found, strict=True):
-            runner.remember(self._key, step, run)
-            runner.report(events.GateEnded(run.result, self._on_base, self._about))
-        return found
-
-    def _placed(self) -> Place:
-        if self._stand is None:
-            self._stand = self._stack.enter_context(self._runner.stand(self._tree, alone=self._alone))
-        else:
-            self._stand.renew()
-        return self._stand.place
+    tree: str
+    key: str
+    stack: ExitStack
+    on_base: bool = False
+    about: str = ""
+    alone: bool = False
+    stand: Stand | None = None
+    ran: list[VerificationStep] = field(default_factory=list)
 
 
 def external_of(step: VerificationStep) -> External:

@@ -287,9 +287,15 @@ def _capped(text: str) -> str:
 
 _COMMIT_HOOKS = ("pre-commit", "commit-msg")
 _COMMIT_LIMITS = supervisor.ProcessLimits(wall_time=900)
-_MESSAGE = ".git/COMMIT_EDITMSG"
-_STAGE = f'cat > {_MESSAGE} && git read-tree "$1" && git update-index -q --refresh; exit 0'
-"""Has the index hold the candidate, in the sandbox: what stands in a gate's clone is not to be written from outside."""
+_RUN_COMMIT_HOOKS = """
+cat > .git/COMMIT_EDITMSG && git read-tree "$1" && git update-index -q --refresh
+shift
+for hook; do
+  case $hook in */commit-msg) set -- .git/COMMIT_EDITMSG;; *) set --;; esac
+  "$hook" "$@" || { code=$?; echo; echo "the ${hook##*/} hook refused it (exit code $code)"; exit 1; }
+done
+"""
+"""Has the index hold the candidate first, in the sandbox: nothing is written into a gate's clone from outside."""
 
 
 def commit_hooks_agree(case: Case, examination: Examination, message: str) -> Verdict | None:
@@ -301,38 +307,41 @@ def commit_hooks_agree(case: Case, examination: Examination, message: str) -> Ve
     problem = _refusal(case, examination, folder, present, message) if present else None
     if problem is None:
         return None
-    first = clipped(problem.strip().partition("\n")[0]) or "no reason was given"
     return Verdict(
         action="continue",
         hook="commit",
-        reason=f"the commit was refused: {first}",
+        reason=f"the commit was refused: {clipped(problem.splitlines()[0])}",
         feedback=f"The repository's own hooks refused the commit:\n{feedback_excerpt(problem)}",
     )
 
 
 def _refusal(case: Case, examination: Examination, folder: Path, names: list[str], message: str) -> str | None:
-    """What the first hook prints that refuses; None where all agree."""
-    runner = examination.verifiers.gates
+    """Which hook refuses, and what it prints; None where all agree. Raises Cancelled."""
+    runner, output = examination.verifiers.gates, HeadTail(head=8192, tail=16384)
     try:
         with runner.stand(case.tree, commit=case.base) as stand:
             place = _with_hooks(stand.place, folder)
-            environment = {
-                **runner.environment_in(place),
-                "GIT_INDEX_FILE": ".git/index",
-                "GIT_EDITOR": ":",
-                "GIT_PREFIX": "",
-            }
-            _run_hook(examination, place, environment, (SHELL, "-c", _STAGE, "sh", case.tree), stdin=message.encode())
-            for name in names:
-                arguments = (_MESSAGE,) if name == "commit-msg" else ()
-                ended, output = _run_hook(examination, place, environment, (str(folder / name), *arguments))
-                if ended.exit_code != 0:
-                    late = f"did not end within {_COMMIT_LIMITS.wall_time:g} s" if ended.killed_by else ""
-                    how = ended.failure.message if ended.failure else late or f"exit code {ended.exit_code}"
-                    return f"the {name} hook refused it ({how})\n{output}"
+            own = {"GIT_INDEX_FILE": ".git/index", "GIT_EDITOR": ":", "GIT_PREFIX": ""}
+            command = supervisor.Command(
+                (SHELL, "-c", _RUN_COMMIT_HOOKS, "sh", case.tree, *(str(folder / name) for name in names)),
+                place.inside,
+                {**runner.environment_in(place), **own},
+                stdin=message.encode(),
+                merge_stderr=True,
+                box=place.box,
+            )
+            cancelled = examination.verifiers.cancelled
+            ended = supervisor.run(command, limits=_COMMIT_LIMITS, on_output=output.feed, cancelled=cancelled)
     except RalphError as error:
         return f"the hooks could not be run: {error}"
-    return None
+    if ended.killed_by == "interrupted":
+        raise Cancelled
+    if ended.exit_code == 0:
+        return None
+    told = examination.verifiers.redactor.clean(output.text()).strip().splitlines() or ["no reason was given"]
+    late = f"the hooks did not end within {_COMMIT_LIMITS.wall_time:g} s" if ended.killed_by else ""
+    first = late or (ended.failure.message if ended.failure else told.pop())
+    return "\n".join([first, *told]).strip()
 
 
 def _with_hooks(place: Place, folder: Path) -> Place:
@@ -341,24 +350,6 @@ def _with_hooks(place: Place, folder: Path) -> Place:
         return place
     real = folder.resolve()
     return replace(place, box=replace(place.box, read_only=(*place.box.read_only, (real, folder))))
-
-
-def _run_hook(
-    examination: Examination,
-    place: Place,
-    environment: dict[str, str],
-    argv: tuple[str, ...],
-    stdin: bytes | None = None,
-) -> tuple[supervisor.Ended, str]:
-    """Raises Cancelled."""
-    output = HeadTail(head=8192, tail=16384)
-    command = supervisor.Command(argv, place.inside, environment, stdin=stdin, merge_stderr=True, box=place.box)
-    ended = supervisor.run(
-        command, limits=_COMMIT_LIMITS, on_output=output.feed, cancelled=examination.verifiers.cancelled
-    )
-    if ended.killed_by == "interrupted":
-        raise Cancelled
-    return ended, examination.verifiers.redactor.clean(output.text())
 
 
 def _is_hook(path: Path) -> bool:

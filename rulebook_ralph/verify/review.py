@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from rulebook_ralph.agents.question import Ask, GivenUpError, ModelError, Question
 from rulebook_ralph.config.settings import Config, Reviewer
@@ -24,10 +25,8 @@ from rulebook_ralph.report import events
 from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.results import Verdict
 from rulebook_ralph.tasks.review import (
-    GivenUp,
     Memory,
     Review,
-    ReviewDecision,
     ReviewIssue,
     ReviewLook,
     Seen,
@@ -83,17 +82,6 @@ class ReviewedChange:
     with_secrets: bool = False
 
 
-class _NoReviewError(Exception):
-    """The change was not reviewed to the end: why. `unasked`: the reviewer could not be asked or gave no answer that
-    can be used, which is nobody's doing; `stop_reason` is what that ends.
-    """
-
-    def __init__(self, problem: str, *, unasked: bool, stop_reason: GivenUp | None = None) -> None:
-        super().__init__(problem)
-        self.unasked = unasked
-        self.stop_reason = stop_reason
-
-
 AskOf = Callable[[Reviewer], Ask]
 """Asks a reviewer, whose model is filled in, as often as the retry policy says. Raises ModelError where there is no
 model, and GivenUpError where asking again is not worth it any more.
@@ -131,113 +119,71 @@ class Reviewers:
         report(events.ReviewStarted(tier, name))
         started = time.monotonic()
         diff = read_diff(self.repository, change.base, change.tree)
-        files = shown_files(
-            diff,
-            read_texts(self.repository, change.base, change.tree, diff),
-            clean=self.redactor.clean,
-            budget=self.budget,
-            around=_AROUND,
-        )
+        texts = read_texts(self.repository, change.base, change.tree, diff)
+        files = shown_files(diff, texts, clean=self.redactor.clean, budget=self.budget, around=_AROUND)
         secrets = secrets_in(diff, self.redactor) if change.with_secrets else ()
         own = [*map(_secret, secrets), *map(_unreadable, filter(_is_hidden, files))]
-        look = _Looking(self, reviewers.with_model(self.config, reviewer, tier), tier, change, files)
-        missed = _NoReviewError("", unasked=False)
-        try:
-            look.look()
-        except _NoReviewError as no_review:
-            missed = no_review
-        reason = str(missed)
-        decision = "REVISE" if own else look.decision(undecided=bool(reason))
-        outcome = ReviewLook(
-            tier=tier,
+        seen, outcome = self._looked(reviewers.with_model(self.config, reviewer, tier), tier, change, files)
+        decisions = [each.decision for each in seen] + ([outcome.decision] if outcome.reason else [])
+        outcome = replace(
+            outcome,
             reviewer=name,
-            decision=decision,
-            reason=reason,
-            questions=look.questions,
-            unasked=missed.unasked,
-            stop_reason=missed.stop_reason,
+            decision="REVISE" if own else joined(decisions),
             duration_ms=round((time.monotonic() - started) * 1000),
         )
+        issues = [*own, *(issue for each in seen for issue in each.issues)]
         not_reviewed = [f"{file.name}: {file.why_not}" for file in files if file.why_not]
-        said = cleaned(reviewed([*own, *look.issues], [outcome], not_reviewed), self.redactor.clean)
+        said = cleaned(reviewed(issues, [outcome], not_reviewed), self.redactor.clean)
         report(events.ReviewEnded(said))
         return said
 
-
-class _Looking:
-    """One look at a change: what is known of its parts, and what comes to be."""
-
-    def __init__(
-        self, asked_by: Reviewers, reviewer: Reviewer, tier: Tier, change: ReviewedChange, files: Sequence[ShownFile]
-    ) -> None:
-        self._reviewers = asked_by
-        self._reviewer = reviewer
-        self._change = change
-        self._files = files
-        self._checks = reviewers.checks_of(tier, reviewer.checks)
-        self._seen: list[Seen] = []
-        self.questions = 0
-
-    @property
-    def issues(self) -> list[ReviewIssue]:
-        return [issue for seen in self._seen for issue in seen.issues]
-
-    def decision(self, *, undecided: bool) -> ReviewDecision:
-        found: list[ReviewDecision] = [seen.decision for seen in self._seen]
-        return joined([*found, "UNDECIDED"] if undecided else found)
-
-    def look(self) -> None:
-        """Ask about every part that is not known. Raises _NoReviewError, Cancelled."""
-        budget = self._reviewers.budget
-        size, most = sum(file.tokens for file in self._files), MOST_QUESTIONS * budget
+    def _looked(
+        self, reviewer: Reviewer, tier: Tier, change: ReviewedChange, files: Sequence[ShownFile]
+    ) -> tuple[list[Seen], ReviewLook]:
+        """What is said of each part, which is asked where it is not known; and why the look ended where it did."""
+        look, seen = ReviewLook(tier=tier, reviewer=reviewer.id, decision="UNDECIDED"), list[Seen]()
+        size, most = sum(file.tokens for file in files), MOST_QUESTIONS * self.budget
         if size > most:
-            problem = f"the change is too large to be reviewed: {size:,} tokens, of at most {most:,}; split it"
-            raise _NoReviewError(problem, unasked=False)
-        said = claims(self._reviewers.redactor.clean, commit_messages=self._change.commit_messages)
-        divided = parts(self._files, max(_SMALLEST, budget - estimated_tokens("".join(said.values()))))
-        for number, part in enumerate(divided, start=1):
-            self._seen.append(self._part(part, said, number, len(divided)))
-
-    def _part(self, files: Sequence[ShownFile], said: Mapping[str, str], number: int, many: int) -> Seen:
-        data = envelope(**said, files=[file.data for file in files])
-        key = self._key(data, number, many)
-        if key not in self._reviewers.memory:
-            self._reviewers.memory[key] = self._asked(data, number, many)
-        return self._reviewers.memory[key]
-
-    def _key(self, data: str, number: int, many: int) -> str:
-        reviewer = self._reviewer
-        asked_of = f"{reviewer.id}\n{reviewer.executor}\n{reviewer.model}\n{self._instructions(number, many)}\n{data}"
-        return hashlib.sha256(asked_of.encode("utf-8", "surrogatepass")).hexdigest()
-
-    def _asked(self, data: str, number: int, many: int) -> Seen:
-        ask_reviewer = self._reviewers.ask_of(self._reviewer)
+            why = f"the change is too large to be reviewed: {size:,} tokens, of at most {most:,}; split it"
+            return seen, replace(look, reason=why)
+        said = claims(self.redactor.clean, commit_messages=change.commit_messages)
+        checks = reviewers.checks_of(tier, reviewer.checks)
+        divided = parts(files, max(_SMALLEST, self.budget - estimated_tokens("".join(said.values()))))
+        questions = 0
 
         def ask(question: Question) -> str:
-            self.questions += 1
-            return ask_reviewer(question)
+            nonlocal questions
+            questions += 1
+            return self.ask_of(reviewer)(question)
 
-        question = Question(self._instructions(number, many), data, {}, self._reviewer.model)
-        try:
-            return asked(
-                ask, question, ReviewAnswer, lambda answer: _read(answer, self._files), self._reviewers.cancelled
-            )
-        except ModelError as error:
-            stop_reason = error.stop_reason if isinstance(error, GivenUpError) else None
-            why = clipped(str(error)) or "it gave no answer"
-            raise _NoReviewError(why, unasked=True, stop_reason=stop_reason) from error
+        for number, part in enumerate(divided, start=1):
+            told = self.redactor.clean(_instructions(change, checks, number, len(divided)))
+            data = envelope(**said, files=[file.data for file in part])
+            who = f"{reviewer.id}\n{reviewer.executor}\n{reviewer.model}"
+            key = hashlib.sha256(f"{who}\n{told}\n{data}".encode("utf-8", "surrogatepass")).hexdigest()
+            try:
+                if key not in self.memory:
+                    question = Question(told, data, {}, reviewer.model)
+                    self.memory[key] = asked(ask, question, ReviewAnswer, partial(_read, files), self.cancelled)
+            except ModelError as error:
+                why = clipped(str(error)) or "it gave no answer"
+                stop_reason = error.stop_reason if isinstance(error, GivenUpError) else None
+                return seen, replace(look, reason=why, unasked=True, stop_reason=stop_reason, questions=questions)
+            seen.append(self.memory[key])
+        return seen, replace(look, questions=questions)
 
-    def _instructions(self, part: int, parts: int) -> str:
-        """What the reviewer is told by Ralph."""
-        change, text = self._change, [_RULES]
-        if parts > 1:
-            text += [f"This is part {part} of {parts} of the change; what is missing here may stand in another part.\n"]
-        text += [f"The task: {printable(change.title)}\n{printable_block(change.description)}"]
-        if change.acceptance_criteria:
-            text += ["It is done when:", *(f"- {one_line(each, _LONGEST_TEXT)}" for each in change.acceptance_criteria)]
-        text += ["\nLook for, in this order of importance:"]
-        text += [f"{number}. {one_line(each, _LONGEST_TEXT)}" for number, each in enumerate(self._checks, start=1)]
-        return self._reviewers.redactor.clean("\n".join([*text, ""]))
+
+def _instructions(change: ReviewedChange, checks: Sequence[str], part: int, parts: int) -> str:
+    """What the reviewer is told by Ralph."""
+    text = [_RULES]
+    if parts > 1:
+        text += [f"This is part {part} of {parts} of the change; what is missing here may stand in another part.\n"]
+    text += [f"The task: {printable(change.title)}\n{printable_block(change.description)}"]
+    if change.acceptance_criteria:
+        text += ["It is done when:", *(f"- {one_line(each, _LONGEST_TEXT)}" for each in change.acceptance_criteria)]
+    text += ["\nLook for, in this order of importance:"]
+    text += [f"{number}. {one_line(each, _LONGEST_TEXT)}" for number, each in enumerate(checks, start=1)]
+    return "\n".join([*text, ""])
 
 
 def reviewers_agree(case: Case, examination: Examination) -> Verdict | None:
@@ -347,7 +293,7 @@ class ReviewAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     issues: tuple[AnswerIssue, ...]
 
 
-def _read(answer: ReviewAnswer, files: Sequence[ShownFile]) -> Seen:
+def _read(files: Sequence[ShownFile], answer: ReviewAnswer) -> Seen:
     """The decision and the issues, each of a file and lines that the change has. Raises UnusableAnswerError."""
     if answer.decision == "SHIP" and any(issue.severity == "high" for issue in answer.issues):
         raise UnusableAnswerError("the decision is SHIP, and there is an issue of high severity")
