@@ -1,7 +1,7 @@
 """Make docs/images/run.svg: the screen of `ralph demo` while it works on the third task.
 
 The demo runs on a real pseudo terminal, its stream is played by pyte, and rich draws what the terminal showed.
-Run it with `python -m scripts.picture` where the extra `docs` is installed, and look at the picture before you commit it.
+Run `python -m scripts.picture` where the extra `docs` is installed, and look at the picture before you commit it.
 """
 
 import fcntl
@@ -40,7 +40,7 @@ def main() -> None:
     PICTURE.parent.mkdir(exist_ok=True)
     svg = console.export_svg(title="ralph demo", theme=MONOKAI, unique_id="ralph")
     PICTURE.write_text("\n".join(line.rstrip() for line in svg.splitlines()) + "\n", "utf-8")
-    print(f"{PICTURE}: {len(lines)} lines")
+    sys.stdout.write(f"{PICTURE}: {len(lines)} lines\n")
 
 
 def screen_of_the_demo() -> list[Text]:
