@@ -1,5 +1,6 @@
 """`ralph init`: tasks become the state folder, with the project's real gates."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,9 +21,9 @@ from rulebook_ralph.tasks import disk, prd_file, progress
 from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.importers import rulebook, task_files
 from rulebook_ralph.tasks.importers.merge import Merge, SourceDifference, merge
-from rulebook_ralph.tasks.importers.source import SUFFIXES, RefusedTasksError, SourceReading
-from rulebook_ralph.tasks.model import PRD_VERSION, Prd, problem_with_id, project_name
-from rulebook_ralph.tasks.text import counted, some
+from rulebook_ralph.tasks.importers.source import SUFFIXES, RefusedTasksError, SourceReading, joined
+from rulebook_ralph.tasks.model import PRD_VERSION, Prd, Task, problem_with_id, project_name
+from rulebook_ralph.tasks.text import clipped, counted, some
 
 MOST_PROBLEMS = 50
 """Problems of task files that are shown besides the first."""
@@ -31,7 +32,7 @@ MOST_PROBLEMS = 50
 @dataclass(frozen=True, slots=True)
 class Import:
     """What is to be read: paths of rulebook tasks, files of tasks; with `empty` nothing is. `strict` refuses tasks
-    without criteria.
+    without criteria, `update` takes over what changed in the source, `dry_run` writes nothing.
     """
 
     paths: tuple[Path, ...] = ()
@@ -39,6 +40,8 @@ class Import:
     project: str | None = None
     strict: bool = False
     empty: bool = False
+    update: bool = False
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,8 @@ class Result:
     "--empty", is_flag=True, help="Read none: begin with an empty list, for 'ralph plan' and 'ralph task add'."
 )
 @click.option("--strict", is_flag=True, help="Refuse tasks that do not say themselves what completes them.")
+@click.option("--update", is_flag=True, help="Take over criteria that changed in the source, for pending tasks.")
+@click.option("--dry-run", is_flag=True, help="Show the tasks that would be there; write nothing.")
 @click.option("--project", metavar="NAME", help="The project's name (default: the folder's).")
 @click.option("--json", is_flag=True, help="Print one JSON object; the rest goes to stderr.")
 @click.pass_obj
@@ -77,34 +82,40 @@ def command(
     files: tuple[Path, ...],
     empty: bool,
     strict: bool,
+    update: bool,
+    dry_run: bool,
     project: str | None,
     json: bool,
 ) -> int:
     """Turn tasks into .rulebook-ralph/prd.json, progress.txt and a commented config.yaml.
 
     Each PATH is a project, a tasks folder or a task folder of a rulebook; without one, and without --from, the
-    project's own tasks are read. Again on the same project it adds what is new and resets nothing.
+    project's own tasks are read, and what was read before. Again on the same project it adds what is new and resets
+    nothing.
     """
     if empty and (paths or files):
         raise RalphError("--empty reads no tasks; leave it out, or what is to be read")
     try:
-        folder, result = make(app, Import(paths, files, project, strict, empty))
+        folder, result = make(app, Import(paths, files, project, strict, empty, update, dry_run))
     except RefusedTasksError as error:
         _tell_further(app, error)
         raise
     with app.console(json=json) as console:
         if json:
             console.json({"success": True, "taskCount": len(result.prd.tasks), "prdPath": str(folder.prd)})
+        elif dry_run:
+            _preview(console, result, folder)
         else:
             _tell(console, result, folder)
-        _note_import(app, console, result)
+        if not dry_run:
+            _note_import(app, console, result)
     return 0
 
 
 def _note_import(app: App, console: Console, result: Result) -> None:
     """The commands of imported tasks are not run before a person agreed, unless their files are one's own."""
     root, repository = open_root(app)
-    new = set(result.merged.added)
+    new = {*result.merged.added, *result.merged.updated}
     tasks = [task for task in result.prd.tasks if task.id in new]
     sources = [root / source for source in dict.fromkeys(task.source for task in tasks) if source]
     if brought := note_import(app, root, repository, tasks, sources):
@@ -127,17 +138,25 @@ def _init(app: App, folder: StateFolder, repository: Repository, wanted: Import)
     reading = _read(app, folder, wanted, before)
     now = app.clock.iso()
     prd = before or Prd(
-        version=PRD_VERSION, project=_project_name(wanted.project, folder.root), created_at=now, updated_at=now
+        version=PRD_VERSION,
+        project=_project_name(wanted.project, reading.project or folder.root.name),
+        description=reading.description,
+        branch=reading.branch,
+        created_at=now,
+        updated_at=now,
     )
-    merged = merge(prd, reading.tasks, folders=reading.folders, refused=reading.refused)
+    merged = merge(prd, reading.tasks, folders=reading.folders, refused=reading.refused, update=wanted.update)
     prd_file.decode_prd(prd_file.encode_prd(merged.prd), name=str(folder.prd))
     if wanted.strict:
         _refuse_without_criteria(merged.prd)
     found = None if folder.config.exists() else discover(folder.root, app.environment.get("PATH"))
     if found is not None:
         found = replace(found, workspace=without_tracked(found.workspace, tracked_by(repository)))
+    result = Result(merged.prd, merged, reading, found)
+    if wanted.dry_run:
+        return result
     disk.make_folder(folder.history)
-    if before is None or merged.added:
+    if before is None or merged.prd is not before:
         disk.replace_file(folder.prd, prd_file.encode_prd(merged.prd))
     if not folder.progress.exists():
         text = progress.header(merged.prd.project, created_at=now, task_count=len(merged.prd.tasks))
@@ -162,26 +181,35 @@ def _read(app: App, folder: StateFolder, wanted: Import, before: Prd | None) -> 
     """What the rulebook and the files of tasks say, as one."""
     known = before.tasks if before else ()
     places = tuple(app.cwd / path for path in wanted.paths)
-    if not places and not wanted.files and not wanted.empty:
-        places = _default_place(folder.root, has_state=before is not None)
+    files = tuple(app.cwd / path for path in wanted.files)
+    if not places and not files and not wanted.empty:
+        places, files = _read_before(folder.root, known)
+        if not places and before is None:
+            raise RalphError(
+                f"{folder.root} has neither rulebook/tasks/ nor .rulebook/tasks/; name the folder of the tasks (ralph"
+                " init PATH), a file of tasks (ralph init --from FILE), or begin with none (ralph init --empty)"
+            )
     for place in places:
         if place.suffix in SUFFIXES and place.name not in rulebook.MARKS and place.is_file():
             raise RalphError(f"{place} is no task folder; a file of tasks is read with: ralph init --from {place}")
     ids = [task.id for task in known]
     reading = rulebook.read_all(places, root=folder.root, known_ids=ids) if places else SourceReading()
-    if places and not reading.tasks and before is None and not wanted.files:
+    if places and not reading.tasks and before is None and not files:
         problems = "; ".join(problem.told(folder.root) for problem in reading.problems[:3])
         raise RalphError(f"no task could be read from {places[0]}" + (f": {problems}" if problems else ""))
-    if not wanted.files:
+    if not files:
         return reading
-    files = [app.cwd / path for path in wanted.files]
-    further = task_files.read_all(files, root=folder.root, known=known, read=reading.tasks)
-    return SourceReading(
-        tasks=(*reading.tasks, *further.tasks),
-        problems=(*reading.problems, *further.problems),
-        folders=(*reading.folders, *further.folders),
-        refused=reading.refused,
-    )
+    return joined([reading, task_files.read_all(files, root=folder.root, known=known, read=reading.tasks)])
+
+
+def _read_before(root: Path, known: Sequence[Task]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """The rulebook and the files that tasks came from, as far as they are there."""
+    sources = [root / source for source in dict.fromkeys(task.source for task in known) if source]
+    files = tuple(source for source in sources if source.suffix in SUFFIXES and source.is_file())
+    own = (root,) if rulebook.find(root) is not None else ()
+    read = [place for path in own for place in rulebook.locate(path)]
+    further = (source for source in sources if source.is_dir() and source.parent not in read)
+    return (*own, *further), files
 
 
 def _refuse_without_criteria(prd: Prd) -> None:
@@ -199,24 +227,32 @@ def _tell_further(app: App, error: RefusedTasksError) -> None:
             console.error(str(problem))
 
 
-def _default_place(root: Path, *, has_state: bool) -> tuple[Path, ...]:
-    if rulebook.find(root) is not None:
-        return (root,)
-    if has_state:
-        return ()
-    raise RalphError(
-        f"{root} has neither rulebook/tasks/ nor .rulebook/tasks/; name the folder of the tasks (ralph init PATH), a"
-        " file of tasks (ralph init --from FILE), or begin with none (ralph init --empty)"
+def _project_name(given: str | None, otherwise: str) -> str:
+    if given is not None and (problem := problem_with_id(given)):
+        raise RalphError(f"--project '{given}': {problem}")
+    return given or project_name(otherwise)
+
+
+def _preview(console: Console, result: Result, folder: StateFolder) -> None:
+    """The list as it would be."""
+    prd, merged = result.prd, result.merged
+    about = f" ({clipped(prd.description)})" if prd.description else ""
+    console.line(f"project {prd.project}{about}, on branch {prd.work_branch}: {counted(len(prd.tasks), 'task')}")
+    rows = (
+        (
+            "new" if task.id in merged.added else "changed" if task.id in merged.updated else "there already",
+            task.status,
+            task.id,
+            task.title,
+            counted(len(task.acceptance_criteria), "criterion", "criteria"),
+        )
+        for task in prd.tasks
     )
-
-
-def _project_name(given: str | None, root: Path) -> str:
-    if given is not None:
-        problem = problem_with_id(given)
-        if problem:
-            raise RalphError(f"--project '{given}': {problem}")
-        return given
-    return project_name(root.name)
+    if prd.tasks:
+        console.table(("", "status", "task", "title", ""), rows)
+    _tell_of_reading(console, result, folder)
+    _tell_of_gates(console, result.found, folder)
+    console.line("nothing was written; leave out --dry-run to do so")
 
 
 def _tell(console: Console, result: Result, folder: StateFolder) -> None:
@@ -224,13 +260,9 @@ def _tell(console: Console, result: Result, folder: StateFolder) -> None:
     completed = sum(task.status == "completed" for task in prd.tasks)
     new = len(result.merged.added)
     console.line(f"{folder.prd}: {counted(len(prd.tasks), 'task')}, {completed} completed already, {new} new")
-    for problem in result.reading.problems:
-        console.error(problem.told(folder.root))
-    for text in result.merged.problems:
-        console.error(text)
-    _tell_of_ended_tasks(console, result)
-    for difference in result.merged.differs:
-        console.line(_difference(difference))
+    if result.merged.updated:
+        console.line(f"taken over from the source: {some(result.merged.updated, 20)}")
+    _tell_of_reading(console, result, folder)
     if bare := [task.id for task in tasks_without_criteria(prd)]:
         have = f"{counted(len(bare), 'task')} {'has' if len(bare) == 1 else 'have'}"
         console.line(f"{have} no acceptance criteria: {some(bare)}; the gates and the promise decide")
@@ -262,16 +294,26 @@ def _tell_of_gates(console: Console, found: Discovery | None, folder: StateFolde
         console.line(f"  what clones need (workspace): {'; '.join(filter(None, needs))}")
 
 
-def _tell_of_ended_tasks(console: Console, result: Result) -> None:
-    if result.merged.vanished:
-        console.line(f"no longer in the source, kept: {', '.join(result.merged.vanished)}")
-    if ticked := result.merged.ticked:
-        console.line(f"ticked in the source, but not verified, so still to be done: {some(ticked)}")
+def _tell_of_reading(console: Console, result: Result, folder: StateFolder) -> None:
+    """What in the sources was not taken over."""
+    merged = result.merged
+    for problem in result.reading.problems:
+        console.error(problem.told(folder.root))
+    for text in merged.problems:
+        console.error(text)
+    if merged.vanished:
+        console.line(f"no longer in the source, kept: {', '.join(merged.vanished)}")
+    if merged.ticked:
+        console.line(f"ticked in the source, but not verified, so still to be done: {some(merged.ticked)}")
+    for difference in merged.differs:
+        console.line(_difference(difference))
+    if merged.differs:
+        console.line("prd.json is kept as it is; --update takes over what the source says of these tasks")
 
 
 def _difference(difference: SourceDifference) -> str:
-    missing = counted(len(difference.missing), "more criterion", "more criteria")
+    missing = counted(len(difference.missing), "other criterion", "other criteria")
     more = [f"lists {missing}"] if difference.missing else []
     if difference.stages:
         more.append(f"has other criteria for {', '.join(difference.stages)}")
-    return f"{difference.task_id}: its source {' and '.join(more)}; prd.json is kept as it is"
+    return f"{difference.task_id}: its source {' and '.join(more)}"

@@ -10,12 +10,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from rulebook_ralph.tasks.criteria import STAGES
-from rulebook_ralph.tasks.criteria_reading import override_faults, read_criteria, task_in_one_form
+from rulebook_ralph.tasks.criteria_reading import completion_faults, override_faults, task_in_one_form
+from rulebook_ralph.tasks.edits import WORDS
 from rulebook_ralph.tasks.importers.source import (
     DONE_BEFORE,
     RefusedTasksError,
@@ -25,10 +26,10 @@ from rulebook_ralph.tasks.importers.source import (
     read_text,
     shown_path,
 )
-from rulebook_ralph.tasks.model import PRD_VERSION, Complexity, Json, Kind, Prd, Task
+from rulebook_ralph.tasks.model import PRD_VERSION, Json, Prd, Task
 from rulebook_ralph.tasks.plain_yaml import Document, NotReadableError, read_yaml
 from rulebook_ralph.tasks.prd_file import problems_of
-from rulebook_ralph.tasks.struct_reading import PositiveInt, Settings, camel, fields_of, item_type, read_struct
+from rulebook_ralph.tasks.struct_reading import camel, fields_of, item_type, read_struct
 from rulebook_ralph.tasks.text import Fault, JsonPath, Problem, json_path, some
 
 SPEC_ID = "specId"
@@ -45,37 +46,10 @@ _ALIASES = {
 }
 _NEAR = 0.72
 """How alike an unknown key must be to a known one to be taken for a misspelling."""
-
-
-class _Form(Settings, frozen=True, kw_only=True):
-    """A task's keys; those of its `completion` stand beside the others here."""
-
-    id: str
-    title: str
-    description: str = ""
-    priority: PositiveInt = 1
-    status: Literal["pending", "completed"] = "pending"
-    dependencies: tuple[str, ...] = ()
-    estimated_complexity: Complexity | None = None
-    relevant_files: tuple[str, ...] = ()
-    may_change: tuple[str, ...] = ()
-    kind: Kind = "feature"
-    parallel: bool = True
-    markers: tuple[str, ...] = ()
-    notes: str = ""
-    spec_id: str = ""
-    overrides: Json = {}
-    metadata: Json = {}
-    outcome: str = ""
-    acceptance_criteria: tuple[str, ...] = ()
-    coder: Json = {}
-    reviewer: Json = {}
-    tester: Json = {}
-    qa: Json = {}
-
-
-_KEYS = {each.encode_name: item_type(each.type) is not None for each in fields_of(_Form)} | {"completion": False}
-"""Every key, and whether it holds a list."""
+_LISTS = frozenset(each.encode_name for each in fields_of(Task) if item_type(each.type) is not None)
+_KEYS = ("id", "status", *WORDS, SPEC_ID, *STAGES)
+"""The keys of a task; those of its `completion` may stand beside the others."""
+_IN_COMPLETION = ("outcome", "acceptanceCriteria", *STAGES)
 
 
 @dataclass(slots=True)
@@ -162,40 +136,46 @@ def _read_task(value: Any, path: JsonPath, file: _File) -> None:
     values: Json = {}
     places: dict[str, JsonPath] = {}
     kept: Json = {}
-    block = _sorted_out(value, path, file, values=values, places=places, kept=kept)
+    _sort_out(value, path, file, (values, places), kept)
+    block = values.pop("completion", {})
     if isinstance(block, dict):
-        _sorted_out(block, (*path, "completion"), file, values=values, places=places, kept=None)
-    elif block is not None:
-        file.refuse((*path, "completion"), "expected keys and values, such as `coder:`")
+        _sort_out(block, places.get("completion", path), file, (values, places), None)
+    else:
+        file.refuse(places["completion"], "expected keys and values, such as `coder:`")
+    values["completion"] = {stage: written for stage in STAGES if (written := values.pop(stage, {})) != {}}
+    metadata: Json = {SPEC_ID: values.pop(SPEC_ID)} if SPEC_ID in values else {}
     faults: list[Fault] = []
-    tree = read_struct(values, _Form, (), faults)
+    tree = read_struct(values, Task, (), faults)
+    if values.get("status", "pending") not in ("pending", "completed"):
+        faults.append(Fault(("status",), f"expected one of pending, completed, got '{values['status']}'"))
     faults += [Fault((name,), "must not be empty") for name in ("id", "title") if not str(tree.get(name, "x")).strip()]
-    completion: dict[str, Any] = {stage: tree.pop(stage) for stage in STAGES if tree.get(stage)}
-    for stage in STAGES:
-        if isinstance(written := completion.get(stage), dict):
-            completion[stage] = {key: item for key, item in written.items() if item is not None}
-            read_criteria(completion[stage], stage, (stage,), faults)
+    if isinstance(priority := tree.get("priority"), int) and priority < 1:
+        faults.append(Fault(("priority",), f"expected 1 (the highest) or more, got {priority}"))
+    faults += completion_faults(values["completion"], ())
     if isinstance(overrides := tree.get("overrides", {}), dict):
         faults += override_faults(overrides, ("overrides",))
     for place, message in faults:
         hint = "; a text with a colon needs quotes" if message == "expected a string, got an object" else ""
         file.refuse(_as_written(place, places, path), message + hint)
     if len(file.problems) == before:
-        file.tasks.append((_task(tree, completion, kept, file), places))
+        file.tasks.append((_task(tree, {**kept, **tree.pop("metadata", {}), **metadata}, file), places))
         if kept:
             message = f"{tree['id']}: kept in metadata, Ralph has no such keys: {some(kept)}"
             file.tell((*path, next(iter(kept))), message)
 
 
-def _sorted_out(
-    written: Json, path: JsonPath, file: _File, *, values: Json, places: dict[str, JsonPath], kept: Json | None
-) -> Any:
-    """Known keys and where they stand go into `values` and `places`, others into `kept`. Returns `completion`."""
-    block = None
+def _sort_out(
+    written: Json, path: JsonPath, file: _File, found: tuple[Json, dict[str, JsonPath]], kept: Json | None
+) -> None:
+    """Known keys and where they stand go into `found`, others into `kept`; with none, this is what stands below
+    `completion`.
+    """
+    values, places = found
+    known = _KEYS if kept is not None else _IN_COMPLETION
     for key, item in written.items():
         name = _ALIASES.get(camel(key), camel(key))
-        if name not in _KEYS:
-            near = get_close_matches(name[:60], _KEYS, n=1, cutoff=_NEAR)
+        if name not in known:
+            near = get_close_matches(name[:60], known, n=1, cutoff=_NEAR)
             if near or kept is None:
                 hint = f"did you mean `{snake(near[0])}`?" if near else f"known: {', '.join(STAGES)}"
                 file.refuse((*path, key), f"unknown key; {hint}")
@@ -205,28 +185,23 @@ def _sorted_out(
             file.refuse((*path, key), f"is the same key as `{places[name][-1]}`, which is there already")
         elif item is not None:
             places[name] = (*path, key)
-            if name == "completion":
-                block = item
-            else:
-                values[name] = [item] if _KEYS[name] and isinstance(item, str) else item
-    return block
+            values[name] = [item] if name in _LISTS and isinstance(item, str) else item
+            if name in STAGES and isinstance(item, dict):
+                values[name] = {name: inner for name, inner in item.items() if inner is not None}
 
 
 def _as_written(place: JsonPath, places: Mapping[str, JsonPath], path: JsonPath) -> JsonPath:
-    """Where a value of the form stands in the file."""
+    """Where a value of the task stands in the file."""
     return (*places.get(str(place[0]), (*path, place[0])), *place[1:]) if place else path
 
 
-def _task(tree: Json, completion: dict[str, Json], kept: Json, file: _File) -> Task:
-    metadata = {**kept, **tree.pop("metadata", {})}
-    if spec_id := tree.pop(SPEC_ID, ""):
-        metadata[SPEC_ID] = spec_id
+def _task(tree: Json, metadata: Json, file: _File) -> Task:
     if tree.get("status") == "completed":
         metadata |= DONE_BEFORE
     tree["title"] = " ".join(tree["title"].split())
     tree["dependencies"] = list(dict.fromkeys(tree.get("dependencies", ())))
     tree |= {name: tree[name].strip() for name in ("description", "outcome", "notes") if name in tree}
-    plain = msgspec.to_builtins({**tree, "completion": completion, "metadata": metadata, "source": file.shown})
+    plain = msgspec.to_builtins({**tree, "metadata": metadata, "source": file.shown})
     return task_in_one_form(msgspec.convert(plain, Task))
 
 

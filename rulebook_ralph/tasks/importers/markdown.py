@@ -1,7 +1,6 @@
-"""A Markdown file as task files need it: headings, text, fenced code, and lists as trees of items with their boxes.
+"""A Markdown file as task files need it: headings, text, code, and lists as trees of items with their boxes.
 
-Nesting is CommonMark's, so that a file reads as it is shown. What stands in quotations, comments and fenced code is no
-item.
+Nesting is CommonMark's, so that a file reads as it is shown. What stands in quotations, comments and code is no item.
 """
 
 import re
@@ -13,14 +12,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
+    from markdown_it.tree import SyntaxTreeNode
 
 LONGEST_CONTEXT = 1000
 """Characters of context repeated before each of many lines; longer ones are told once, so that sizes stay linear."""
 DEEPEST = 60
 """Levels of markdown-it; a list takes two. What lies deeper is not read."""
 
-_BOX = re.compile(r"\[(.?)\](?:\s+|$)")
-_BOX_IN_ROW = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)+\[(.?)\]")
+BOX = re.compile(r"\[(.?)\](?:\s+|$)")
+_BOX_IN_ROW = re.compile(r"\s*(?:#{1,6}\s+|(?:(?:[-*+]|\d{1,9}[.)])\s+)+)\[(.?)\]")
 _BOX_MARKS = " xX-~/>!?"
 _BULLET = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
 _HEADING_NUMBER = re.compile(r"\d+(?:\.\d+)*[.)]?\s+")
@@ -37,40 +37,38 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
-class TextLine:
-    """A line without its indentation; one of a fenced block (`code`) is whole."""
+class Block:
+    """A paragraph, a quotation or a table, its lines without indentation; or code with its fences, as it stands."""
 
-    text: str
+    lines: tuple[str, ...]
     code: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A paragraph, a quotation, or a fenced block with its fences."""
-
-    lines: tuple[TextLine, ...]
-
     @property
-    def code(self) -> bool:
-        return self.lines[0].code
+    def content(self) -> str:
+        """The code without its fences."""
+        return "\n".join(self.lines[1:-1])
 
 
 @dataclass(slots=True)
 class Item:
-    """One item of a list. `box` is whether its box is ticked, None for a plain bullet; `row` counts from 0. The first
-    of `lines` is what follows the bullet and the box. `holds_box` is whether a box stands below it.
+    """One item of a list. `text` is what follows the bullet and the box on its first line, `parts` all below it. `box`
+    is whether its box is ticked, None for a plain bullet; `row` counts from 0. `holds_box`: a box stands below it.
     """
 
     row: int
     section: str
+    text: str = ""
     box: bool | None = None
-    lines: list[TextLine] = field(default_factory=list)
-    children: list["Item"] = field(default_factory=list)
+    parts: "list[Block | Item]" = field(default_factory=list)
     holds_box: bool = False
 
     @property
-    def text(self) -> str:
-        return self.lines[0].text if self.lines else ""
+    def children(self) -> "list[Item]":
+        return [part for part in self.parts if isinstance(part, Item)]
+
+    @property
+    def blocks(self) -> list[Block]:
+        return [part for part in self.parts if isinstance(part, Block)]
 
 
 @dataclass(slots=True)
@@ -94,9 +92,17 @@ class MarkdownFile:
 
 def read_document(text: str) -> MarkdownFile:
     """The parts of a text with LF line ends."""
+    from markdown_it.tree import SyntaxTreeNode  # noqa: PLC0415 - see _parser
+
     tokens: list[Token] = []
     _parser().block.parse(text, _parser(), {}, tokens)
-    return _Reader(text.split("\n")).read(tokens)
+    reader = _Reader(text.split("\n"))
+    deep = next((token for token in tokens if token.level >= DEEPEST - 2), None)
+    if deep is not None:
+        reader.found.trouble = (deep.map[0] if deep.map else 0, "is nested too deeply")
+    for node in SyntaxTreeNode(tokens).children:
+        reader.take(node)
+    return reader.found
 
 
 @cache
@@ -109,102 +115,82 @@ def _parser() -> "MarkdownIt":
 
 class _Reader:
     def __init__(self, rows: list[str]) -> None:
+        self.found = MarkdownFile()
         self._rows = rows
-        self._found = MarkdownFile()
-        self._open: list[Item] = []
         self._headings: list[tuple[int, str]] = []
-        self._quoted = 0
 
-    def read(self, tokens: "list[Token]") -> MarkdownFile:
-        heading = 0
-        for token in tokens:
-            if token.level >= DEEPEST - 2:
-                self._found.trouble = self._found.trouble or (_start(token), "is nested too deeply")
-            if token.type == "blockquote_open":
-                if not self._quoted:
-                    self._take([row.strip() for row in self._rows_of(token)])
-                self._quoted += 1
-            elif token.type == "blockquote_close":
-                self._quoted -= 1
-            elif self._quoted:
-                continue
-            elif token.type == "heading_open" and not self._open:
-                heading = int(token.tag[1])
-            elif token.type == "inline" and heading:
-                self._enter(heading, token)
-                heading = 0
-            else:
-                self._part(token)
-        return self._found
+    def take(self, node: "SyntaxTreeNode") -> None:
+        """A part at the top of the file."""
+        if node.type == "heading":
+            self._enter(int(node.tag[1]), node)
+        elif node.type in ("bullet_list", "ordered_list"):
+            section = " / ".join(title for _, title in self._headings)
+            self.found.flow += [self._item(each, section) for each in node.children]
+        elif block := self._block(node):
+            self.found.flow.append(block)
 
-    def _part(self, token: "Token") -> None:
-        match token.type:
-            case "list_item_open":
-                self._begin(token)
-            case "list_item_close":
-                self._open.pop()
-            case "inline":
-                self._take(token.content.split("\n"))
-            case "fence":
-                self._take_code(token)
-            case "html_block":
-                if not token.content.lstrip().startswith("<!--"):
-                    self._take([row.strip() for row in self._rows_of(token)])
-                elif "-->" not in token.content:
-                    self._found.trouble = (_start(token), "begins a comment that never ends")
-
-    def _begin(self, token: "Token") -> None:
-        section = " / ".join(title for _, title in self._headings)
-        item = Item(_start(token), section)
-        if self._open:
-            self._open[-1].children.append(item)
-        else:
-            self._found.flow.append(item)
-        self._open.append(item)
-
-    def _enter(self, level: int, token: "Token") -> None:
-        self._found.flow.append(Heading(level, token.content.strip(), _start(token)))
+    def _enter(self, level: int, node: "SyntaxTreeNode") -> None:
+        text = _content(node).strip()
+        self.found.flow.append(Heading(level, text, _rows_of(node)[0]))
         self._headings = [entry for entry in self._headings if entry[0] < level]
         if level > 1:
-            title = _HEADING_NUMBER.sub("", token.content.strip(), count=1)
-            self._headings.append((level, shortened(title)))
+            self._headings.append((level, shortened(_HEADING_NUMBER.sub("", text, count=1))))
 
-    def _take(self, texts: list[str]) -> None:
-        lines = [TextLine(text.strip()) for text in texts]
-        if not self._open:
-            self._found.flow.append(Block(tuple(lines)))
-            return
-        item = self._open[-1]
-        boxed = None if item.lines else _BOX.match(lines[0].text)
-        if boxed and boxed[1] in _BOX_MARKS:  # an empty mark too: `[]` is how many write an open box
-            item.box = boxed[1] in ("x", "X")
-            lines[0] = TextLine(lines[0].text[boxed.end() :].strip())
-            for above in self._open[:-1]:
-                above.holds_box = True
-        item.lines += lines
+    def _item(self, node: "SyntaxTreeNode", section: str) -> Item:
+        item = Item(_rows_of(node)[0], section)
+        begun = False
+        for part in node.children:
+            if part.type in ("bullet_list", "ordered_list"):
+                item.parts += [self._item(each, section) for each in part.children]
+            elif block := self._block(part, item.row):
+                if not begun and not block.code:
+                    block = _begin(item, block)
+                if block.lines:
+                    item.parts.append(block)
+            begun = True
+        item.holds_box = any(child.box is not None or child.holds_box for child in item.children)
+        return item
 
-    def _take_code(self, token: "Token") -> None:
-        first, last = token.map or (0, 0)
+    def _block(self, node: "SyntaxTreeNode", bullet_row: int = -1) -> Block | None:
+        first, last = _rows_of(node)
         rows = self._rows[first:last]
-        if len(rows) == 1 or rows[-1].strip().strip(token.markup[0]):
-            self._found.trouble = (first, "begins a block of code that never ends")
-        if not self._open:
-            self._found.flow.append(Block(tuple(TextLine(row, code=True) for row in rows)))
-            return
-        item = self._open[-1]
-        if not item.lines:
-            item.lines.append(TextLine(""))
-        if first == item.row:
-            rows[0] = _BULLET.sub(lambda bullet: " " * len(bullet[0]), rows[0], count=1)
-        item.lines += [TextLine(row, code=True) for row in rows]
+        match node.type:
+            case "fence":
+                if len(rows) == 1 or rows[-1].strip().strip(node.markup[0]):
+                    self.found.trouble = self.found.trouble or (first, "begins a block of code that never ends")
+                if first == bullet_row:
+                    rows[0] = _BULLET.sub(lambda bullet: " " * len(bullet[0]), rows[0], count=1)
+                return Block(tuple(rows), code=True)
+            case "html_block" if node.content.lstrip().startswith("<!--"):
+                if "-->" not in node.content:
+                    self.found.trouble = self.found.trouble or (first, "begins a comment that never ends")
+                return None
+            case "paragraph" | "heading":
+                rows = _content(node).split("\n")
+            case "blockquote" | "html_block":
+                pass
+            case _:
+                return None
+        return Block(tuple(row.strip() for row in rows))
 
-    def _rows_of(self, token: "Token") -> list[str]:
-        first, last = token.map or (0, 0)
-        return self._rows[first:last]
+
+def _begin(item: Item, block: Block) -> Block:
+    """Give the item its first line; the rest of the block is left. An empty mark too: `[]` is how many write a box."""
+    first, *rest = block.lines
+    boxed = BOX.match(first)
+    if boxed and boxed[1] in _BOX_MARKS:
+        item.box = boxed[1] in ("x", "X")
+        first = first[boxed.end() :].strip()
+    item.text = first
+    return Block(tuple(rest))
 
 
-def _start(token: "Token") -> int:
-    return token.map[0] if token.map else 0
+def _content(node: "SyntaxTreeNode") -> str:
+    return node.children[0].content if node.children else ""
+
+
+def _rows_of(node: "SyntaxTreeNode") -> tuple[int, int]:
+    return node.map or (0, 0)
 
 
 def all_of(item: Item) -> Iterator[Item]:
@@ -214,7 +200,7 @@ def all_of(item: Item) -> Iterator[Item]:
         yield from all_of(child)
 
 
-def is_done(group: Item, done: Container[int]) -> bool:
+def is_done(group: Item, done: Container[int] = ()) -> bool:
     """Whether every box below a group is ticked, or that of an item whose `id()` is in `done`; groups inside are done
     as their items are.
     """
@@ -223,9 +209,8 @@ def is_done(group: Item, done: Container[int]) -> bool:
 
 
 def ticked_row(row: str) -> str | None:
-    """The row of an item with its box ticked. Where a marker stands in its place, as in `- [P] 3.1 …`, one is put in.
-
-    None where the row is not that of such an item.
+    """The row of an item or heading with its box ticked. Where a marker stands in its place, as in `- [P] 3.1 …`, one
+    is put in. None where the row is not that of such an item.
     """
     if (box := _BOX_IN_ROW.match(row)) is None:
         return None

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -11,19 +11,20 @@ from pathlib import PurePosixPath
 
 from msgspec.structs import replace
 
-from rulebook_ralph.tasks.importers.source import SUFFIXES
+from rulebook_ralph.tasks.importers.source import SUFFIXES, word_id
 from rulebook_ralph.tasks.model import Prd, Task, problem_with_id
 
 ID_IN_SOURCE = "idInSource"
 """Where the id that a task has in its own file stands in its metadata, when it is called otherwise in the PRD."""
 _LONGEST_PREFIX = 40
+_COMPARED = 10
 _SAYS_NOTHING = frozenset(("tasks", "task", "todo", "plan", "prd", "readme", "checklist", "index"))
 
 
 @dataclass(frozen=True, slots=True)
 class SourceDifference:
-    """A pending task whose source now says more than the PRD. `missing` are the acceptance criteria that the PRD does
-    not have, `stages` those for which the source has criteria that differ.
+    """A pending task whose source now says otherwise than the PRD. `missing` are the acceptance criteria that the PRD
+    does not have, `stages` those for which the source has criteria that differ.
     """
 
     task_id: str
@@ -33,8 +34,8 @@ class SourceDifference:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """`prd` is the very one given if nothing was added. `problems` are lines about tasks not taken over, `ticked` the
-    tasks still to be completed whose source says that they are done.
+    """`prd` is the very one given if nothing changed. `problems` are lines about tasks not taken over, `ticked` the
+    tasks still to be completed whose source says that they are done, `updated` those that have its criteria now.
     """
 
     prd: Prd
@@ -43,10 +44,19 @@ class Merge:
     differs: tuple[SourceDifference, ...] = ()
     problems: tuple[str, ...] = ()
     ticked: tuple[str, ...] = ()
+    updated: tuple[str, ...] = ()
 
 
-def merge(prd: Prd, imported: Sequence[Task], *, folders: Collection[str] = (), refused: Collection[str] = ()) -> Merge:
-    """Add the tasks the PRD does not have yet where their source has them; change nothing else.
+def merge(
+    prd: Prd,
+    imported: Sequence[Task],
+    *,
+    folders: Collection[str] = (),
+    refused: Collection[str] = (),
+    update: bool = False,
+) -> Merge:
+    """Add the tasks the PRD does not have yet where their source has them; change nothing else, but with `update` the
+    criteria and texts of pending tasks whose source has other criteria.
 
     `folders` are the folders and files that were read whole, as in `SourceReading.folders`: a task of the PRD from one
     of them that was not imported has vanished. It is kept and listed. `refused` are ids that are still there but could
@@ -72,26 +82,39 @@ def merge(prd: Prd, imported: Sequence[Task], *, folders: Collection[str] = (), 
                 ticked.append(task.id)
             if difference := _difference(existing, task):
                 differs.append(difference)
+                if update:
+                    prd = prd.replacing(_updated(existing, task))
     ids = {task.id for task in known.values()}
     added = [_with_known_dependencies(task, ids, problems) for task in added]
     return Merge(
         prd=replace(prd, tasks=_with_inserted(prd.tasks, added, imported)) if added else prd,
         added=tuple(task.id for task in added),
         vanished=_vanished(prd, imported, folders, refused),
-        differs=tuple(differs),
+        differs=() if update else tuple(differs),
         problems=tuple(problems),
         ticked=tuple(dict.fromkeys(ticked)),
+        updated=tuple(difference.task_id for difference in differs) if update else (),
     )
 
 
 def _difference(existing: Task, imported: Task) -> SourceDifference | None:
     had = set(existing.acceptance_criteria)
     missing = tuple(criterion for criterion in imported.acceptance_criteria if criterion not in had)
-    more = len(imported.acceptance_criteria) > len(existing.acceptance_criteria)
-    other = [stage for stage, criteria in imported.completion.items() if existing.completion.get(stage) != criteria]
-    if existing.status != "pending" or not ((more and missing) or other):
+    other = tuple(stage for stage, each in imported.completion.items() if existing.completion.get(stage) != each)
+    if existing.status != "pending" or not (missing or other):
         return None
-    return SourceDifference(existing.id, missing if more else (), tuple(other))
+    return SourceDifference(existing.id, missing, other)
+
+
+def _updated(existing: Task, imported: Task) -> Task:
+    return replace(
+        existing,
+        title=imported.title,
+        description=imported.description,
+        outcome=imported.outcome,
+        acceptance_criteria=imported.acceptance_criteria,
+        completion={**existing.completion, **imported.completion},
+    )
 
 
 def _with_known_dependencies(task: Task, ids: Collection[str], problems: list[str]) -> Task:
@@ -180,16 +203,38 @@ def told_apart(tasks: Sequence[Task], known: Sequence[Task], taken: Collection[s
     all of the file's new ones get its name before theirs.
     """
     used = {task_id.casefold() for task_id in (*taken, *(task.id for task in known))}
-    before = {(task.source, id_in_source(task)): task.id for task in known}
+    by_id = {(task.source, id_in_source(task)): task for task in known}
+    by_title = _once(known)
     found: list[Task] = []
     for source, group in groupby(tasks, key=lambda task: task.source):
         own = list(group)
-        new = [task.id for task in own if (source, task.id) not in before]
-        prefix = next(each for each in _prefixes(source) if _are_free(each, new, used))
-        names = {task.id: before.get((source, task.id)) or f"{prefix}{task.id}" for task in own}
+        before = {task.id: same.id for task in own if (same := by_id.get((source, task.id))) and _is_same(task, same)}
+        for (_, title), task in _once(own).items():
+            same = by_title.get((source, title))
+            if same and task.id not in before and same.id not in before.values() and _is_of_words(task):
+                before[task.id] = same.id
+        prefix = next(
+            each for each in _prefixes(source) if _are_free(each, [t.id for t in own if t.id not in before], used)
+        )
+        names = {task.id: before.get(task.id) or f"{prefix}{task.id}" for task in own}
         used |= {name.casefold() for name in names.values()}
         found += (_named(task, names) for task in own)
     return tuple(found)
+
+
+def _once(tasks: Sequence[Task]) -> Mapping[tuple[str, str], Task]:
+    """The tasks by source and title, without titles that a source has several times."""
+    count = Counter((task.source, task.title) for task in tasks)
+    return {key: task for task in tasks if count[key := (task.source, task.title)] == 1}
+
+
+def _is_of_words(task: Task) -> bool:
+    """Whether the task's id is made of its title: then it is another task where the title is another."""
+    return task.id.startswith(word_id(task.title)[:_COMPARED])
+
+
+def _is_same(task: Task, known: Task) -> bool:
+    return task.title == known.title or not _is_of_words(task)
 
 
 def _named(task: Task, names: Mapping[str, str]) -> Task:

@@ -3,7 +3,7 @@
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from rulebook_ralph.tasks.importers.markdown import (
@@ -12,7 +12,6 @@ from rulebook_ralph.tasks.importers.markdown import (
     Heading,
     Item,
     MarkdownFile,
-    TextLine,
     all_of,
     codes_in,
     inline_parts,
@@ -31,6 +30,8 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)+[a-z]?[.):]?|\d+[.)])\s+")
 _DEMAND = re.compile(r"\b(?:SHALL|MUST)\b")
 _STEP = re.compile(r"(?:\*\*|__)?(?:given|when|then|and|but)\b", re.IGNORECASE)
 _DELTA = re.compile(r"(ADDED|MODIFIED|REMOVED|RENAMED)\s+Requirements?", re.IGNORECASE)
+_REQUIREMENT = re.compile(r"requirement:", re.IGNORECASE)
+_PREFIX = re.compile(r"(?:requirement|scenario):\s*", re.IGNORECASE)
 _REQUIREMENT_MARK = re.compile(r"`?#+\s*Requirement:\s*([^`]*)`?", re.IGNORECASE)
 _TITLE_PREFIX = re.compile(
     r"(?:change\s+)?proposal\s*(?::|\s[-\u2013\u2014]\s)\s*|(?:implementation\s+)?tasks?\s*:\s*", re.IGNORECASE
@@ -118,14 +119,18 @@ def _leaves(siblings: list[Item], context: str) -> Iterator[tuple[Item, str]]:
 
 
 def _whole(item: Item, *, drop_number: bool) -> str:
-    """An item's own text and its plain details, on one line but for fenced code."""
+    """An item's own text and its plain details, on one line but for code."""
     start = without_leading_bold(item.text)
     if drop_number:
         start = without_leading_bold(_NUMBER.sub("", start, count=1))
-    rows: list[str] = []
-    for code, group in groupby([TextLine(start), *item.lines[1:]], key=lambda line: line.code):
-        texts = [line.text for line in group]
-        rows.append(textwrap.dedent("\n".join(texts)) if code else " ".join(filter(None, texts)))
+    rows = [start]
+    for block in item.blocks:
+        if block.code:
+            rows.append(textwrap.dedent("\n".join(block.lines)))
+        elif "\n" in rows[-1]:
+            rows.append(" ".join(filter(None, block.lines)))
+        else:
+            rows[-1] = " ".join(filter(None, (rows[-1], *block.lines)))
     text = without_closing_comment("\n".join(filter(None, rows)))
     details = [_whole(child, drop_number=False) for child in item.children if child.box is None and not child.holds_box]
     if told := "; ".join(filter(None, details)):
@@ -144,116 +149,95 @@ def _joined(context: str, text: str) -> str:
 
 @dataclass(slots=True)
 class _Section:
-    delta: str
-    requirement: str
-    scenario: str
-    name: str
-    parts: list[Block | Item]
+    """What stands below one heading; `name` has the headings from its requirement on, else its own."""
+
+    delta: str = ""
+    requirement: str = ""
+    name: str = ""
+    parts: list[Block | Item] = field(default_factory=list)
 
 
 def read_spec(text: str) -> tuple[list[list[str]], tuple[int, str] | None]:
     """The criteria of a spec.md, those of one requirement together; and trouble as in markdown.MarkdownFile.
 
-    A demand is a whole paragraph or list item that says SHALL or MUST, with the list, table or code it announces; it
-    bears the name of its requirement unless its words say that already. A scenario with a demand is one criterion, and
-    so is a removed requirement.
+    All that stands below a heading is one criterion where it says SHALL or MUST, and so is a removed requirement.
     """
     document = read_document(text)
     found: dict[str, list[str]] = {}
     for section in _sections(document):
-        for criterion in dict.fromkeys(_criteria_of(section)):
+        for criterion in _criteria_of(section):
             found.setdefault(section.requirement or criterion, []).append(criterion)
     return list(found.values()), document.trouble
 
 
 def _sections(document: MarkdownFile) -> list[_Section]:
-    sections = [_Section("", "", "", "", [])]
-    path: list[tuple[int, str, str]] = []
+    sections = [_Section()]
+    above: list[tuple[Heading, str]] = []
     for part in document.flow:
-        if isinstance(part, Heading):
-            path = [*(entry for entry in path if entry[0] < part.level), (part.level, *_role(part.level, part.text))]
-            roles = {role: name for _, role, name in path}
-            delta, requirement, scenario, name = (
-                roles.get(role, "") for role in ("delta", "requirement", "scenario", "name")
-            )
-            sections.append(_Section(delta, requirement, scenario, name, []))
-        else:
+        if not isinstance(part, Heading):
             sections[-1].parts.append(part)
+            continue
+        title = shortened(_PREFIX.sub("", part.text, count=1))
+        above = [*(each for each in above if each[0].level < part.level), (part, title)]
+        places = [place for place, (heading, _) in enumerate(above) if _REQUIREMENT.match(heading.text)]
+        deltas = [found[1].upper() for heading, _ in above if (found := _DELTA.fullmatch(heading.text))]
+        names = [name for _, name in (above[places[0] :] if places else above[-1:])]
+        is_name = bool(places) or not (part.level == 1 or _DELTA.fullmatch(part.text))
+        requirement = names[0] if places else ""
+        sections.append(_Section("".join(deltas[-1:]), requirement, " — ".join(names) if is_name else ""))
     return sections
-
-
-def _role(level: int, title: str) -> tuple[str, str]:
-    if delta := _DELTA.fullmatch(title):
-        return "delta", delta[1].upper()
-    for role in ("requirement", "scenario"):
-        if title.casefold().startswith(role + ":"):
-            return role, shortened(title[len(role) + 1 :].strip())
-    return ("title" if level == 1 else "name"), shortened(title)
 
 
 def _criteria_of(section: _Section) -> Iterator[str]:
     texts = [_text(part) for part in section.parts]
-    removed = section.delta == "REMOVED"
-    demands = [_demands(part) for part in section.parts]
-    if section.scenario:
-        if any(demands):
-            of = f'Removed requirement "{section.requirement}"' if removed else section.requirement
-            yield f"{' — '.join(filter(None, (of, section.scenario)))}: {', '.join(texts)}"
-    elif removed and section.requirement:
-        yield ": ".join(filter(None, (f'Removed requirement "{section.requirement}"', " ".join(texts))))
-    elif removed:
-        yield from (f"Removed requirement: {_without_mark(text)}" for text in texts)
+    plain = (_prose(text) for part, text in zip(section.parts, texts, strict=True) if not _is_block(part))
+    demands = any(map(_DEMAND.search, plain))
+    marks = [_REQUIREMENT_MARK.sub(r"\1", text) for text in texts]
+    is_whole = section.name == section.requirement
+    if section.delta == "REMOVED" and section.requirement and (is_whole or demands):
+        yield ": ".join(filter(None, (f'Removed requirement "{section.name}"', " ".join(texts))))
+    elif section.delta == "REMOVED" and not section.requirement:
+        yield from (f"Removed requirement: {text}" for text in marks)
     elif section.delta == "RENAMED" and not section.requirement and texts:
-        yield f"Renamed requirement: {', '.join(map(_without_mark, texts))}"
-    else:
-        yield from _with_announced(section, texts, demands)
+        yield f"Renamed requirement: {', '.join(marks)}"
+    elif demands:
+        yield ": ".join(filter(None, (section.name, _as_one(section.parts, texts))))
 
 
-def _without_mark(text: str) -> str:
-    return _REQUIREMENT_MARK.sub(r"\1", text)
+def _as_one(parts: Sequence[Block | Item], texts: Sequence[str]) -> str:
+    """The texts behind each other; code and tables stay on lines of their own."""
+    whole = texts[0]
+    for index, text in enumerate(texts[1:], 1):
+        if _is_block(parts[index]) or _is_block(parts[index - 1]):
+            between = "\n"
+        elif isinstance(parts[index], Item) and isinstance(parts[index - 1], Item):
+            between = ", " if _STEP.match(text) else "; "
+        else:
+            between = " "
+        whole += between + text
+    return whole
 
 
-def _with_announced(section: _Section, texts: Sequence[str], demands: Sequence[bool]) -> Iterator[str]:
-    name = section.requirement or section.name
-    words = [word for word in re.findall(r"\w+", name.casefold()) if len(word) > 3]  # noqa: PLR2004 - not "the", "of"
-    index = 0
-    while index < len(texts):
-        text = texts[index]
-        index += 1
-        if not demands[index - 1]:
-            continue
-        announces, items = text.endswith(":"), 0
-        for part, more in zip(section.parts[index:], texts[index:], strict=True):
-            if not (_is_block(part) or (announces and isinstance(part, Item))):
-                break
-            between = "\n" if _is_block(part) else "; " if items else " "
-            text, items, index = f"{text}{between}{more}", items + 1, index + 1
-        said = all(word in text.casefold() for word in words) if words else not name
-        yield text if said else f"{name}: {text}"
+def _prose(text: str) -> str:
+    return "".join(content for code, content in inline_parts(text) if not code)
 
 
 def _is_block(part: Block | Item) -> bool:
-    """Whether it is code or a table, which stay on lines of their own."""
-    return isinstance(part, Block) and (part.code or part.lines[0].text.startswith("|"))
-
-
-def _demands(part: Block | Item) -> bool:
-    plain = "".join(content for code, content in inline_parts(_text(part)) if not code)
-    return not _is_block(part) and _DEMAND.search(plain) is not None
+    return isinstance(part, Block) and (part.code or part.lines[0].startswith("|"))
 
 
 def _text(part: Block | Item) -> str:
-    if isinstance(part, Block):
-        if _is_block(part):
-            return "\n".join(line.text for line in part.lines)
-        lines = [without_leading_bold(line.text) for line in part.lines]
-        between = ("\n" if line[:1] == "|" else ", " if _STEP.match(line) else " " for line in lines[1:])
-        return lines[0] + "".join(gap + line for gap, line in zip(between, lines[1:], strict=True))
-    text = without_leading_bold(" ".join(line.text for line in part.lines if not line.code and line.text))
-    for child in part.children:
-        text += f"{' ' if text.endswith(':') else '; '}{_text(child)}"
-    code = "\n".join(line.text for line in part.lines if line.code)
-    return f"{text}\n{code}" if code else text
+    if isinstance(part, Item):
+        words = [part.text, *(line for block in part.blocks if not block.code for line in block.lines)]
+        text = without_leading_bold(" ".join(filter(None, words)))
+        for child in part.children:
+            text += f"{' ' if text.endswith(':') else '; '}{_text(child)}"
+        return "\n".join([text, *(line for block in part.blocks if block.code for line in block.lines)])
+    lines = part.lines if part.code else [without_leading_bold(line) for line in part.lines]
+    if part.code:
+        return "\n".join(lines)
+    between = ("\n" if line[:1] == "|" else ", " if _STEP.match(line) else " " for line in lines[1:])
+    return lines[0] + "".join(gap + line for gap, line in zip(between, lines[1:], strict=True))
 
 
 # Titles and files

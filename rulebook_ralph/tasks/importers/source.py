@@ -1,8 +1,11 @@
 """What every source of tasks gives, and how files that nobody vouches for are read."""
 
+import hashlib
+import re
 import stat
+import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rulebook_ralph.errors import RalphError
@@ -11,6 +14,7 @@ from rulebook_ralph.tasks.text import Problem, escaped
 
 MAX_BYTES = 2 * 1024 * 1024
 LONGEST_SHOWN = 1000
+_LONGEST_ID = 30
 IN_YAML = (".yaml", ".yml")
 IN_MARKDOWN = (".md", ".markdown")
 IN_JSON = (".json",)
@@ -42,14 +46,34 @@ class SourceProblem:
 class SourceReading:
     """What was read. A malformed task is left out of `tasks`, named in `problems`, and its id stands in `refused`.
 
-    `folders` are the folders read whole, written as in `Task.source`: a known task from one of them that is neither in
-    `tasks` nor in `refused` is no longer there.
+    `folders` are the folders and files read whole, written as in `Task.source`: a known task from one of them that is
+    neither in `tasks` nor in `refused` is no longer there. `project`, `description` and `branch` are what a file says
+    of the list itself.
     """
 
     tasks: tuple[Task, ...] = ()
     problems: tuple[SourceProblem, ...] = ()
     folders: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    project: str = ""
+    description: str = ""
+    branch: str = ""
+
+    def with_tasks(self, tasks: tuple[Task, ...]) -> "SourceReading":
+        return replace(self, tasks=tasks)
+
+
+def joined(readings: Sequence[SourceReading]) -> SourceReading:
+    """Several readings as one, in their order; of the list itself the first that says something counts."""
+    return SourceReading(
+        tasks=tuple(task for each in readings for task in each.tasks),
+        problems=tuple(problem for each in readings for problem in each.problems),
+        folders=tuple(folder for each in readings for folder in each.folders),
+        refused=tuple(one for each in readings for one in each.refused),
+        project=next((each.project for each in readings if each.project), ""),
+        description=next((each.description for each in readings if each.description), ""),
+        branch=next((each.branch for each in readings if each.branch), ""),
+    )
 
 
 class RefusedTasksError(RalphError):
@@ -73,6 +97,20 @@ def shown_path(path: Path, root: Path) -> str:
     """How a file that a person named is called in `Task.source` and in messages: from `root`, where it lies below."""
     whole, root = path.resolve(), root.resolve()
     return escaped(whole.relative_to(root).as_posix() if whole.is_relative_to(root) else str(path), 200)
+
+
+def word_id(title: str, *place: str, several: bool = False) -> str:
+    """An id of a title's first words, at most 30 characters. Where `several` begin alike it ends with a digest of the
+    title, and of its `place` where that is needed too.
+    """
+    plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode("ascii").lower()
+    words = "-".join(re.findall(r"[a-z0-9]+", plain.replace("'", "")))
+    whole = "\0".join((title, *place)).encode("utf-8", "surrogatepass")
+    end = f"-{hashlib.sha256(whole).hexdigest()[:4]}" if several or not words else ""
+    room = _LONGEST_ID - len(end)
+    if len(words) > room:
+        words = words[: room + 1].rpartition("-")[0] or words[:room]
+    return f"{words or 'item'}{end}"
 
 
 def complexity(size: int) -> Complexity:

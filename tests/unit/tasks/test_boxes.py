@@ -100,9 +100,9 @@ PLAN = """\
   - **Done when**:
     - [ ] it is there
 - [P] 1.2 Second
-- [ ] Group
-  - [ ] part a
-  - [x] part b
+- [ ] 2. Group
+  - [ ] 2.1 part a
+  - [x] 2.2 part b
 """
 
 
@@ -119,7 +119,7 @@ def plan_task(task_id: str, title: str = "") -> Task:
             "- [x] 1.1 First\n  - **Done when**:\n    - [x]",
         ),
         (plan_task("1.2"), "- [P] 1.2", "- [x] [P] 1.2"),
-        (plan_task("part-a"), "- [ ] Group\n  - [ ] part a", "- [x] Group\n  - [x] part a"),
+        (plan_task("2.1"), "- [ ] 2. Group\n  - [ ] 2.1", "- [x] 2. Group\n  - [x] 2.1"),
     ],
     ids=lambda value: value.id if isinstance(value, Task) else "",
 )
@@ -147,6 +147,6 @@ def test_of_a_rulebook_only_the_criteria_that_were_the_tasks_are_ticked() -> Non
 
 def test_a_plan_without_line_end_and_with_lone_carriage_returns_keeps_them(tmp_path: Path) -> None:
     (tmp_path / "plan.md").write_bytes(b"\xef\xbb\xbf- [ ] 1.1 A\r\t- [ ] 1.1.1 B")
-    (task,) = checklist.read(tmp_path / "plan.md", "plan.md")
+    (task,) = checklist.read(tmp_path / "plan.md", "plan.md").tasks
     assert task.id == "1.1.1"
     assert task_files.ticked((tmp_path / "plan.md").read_bytes(), task) == b"\xef\xbb\xbf- [x] 1.1 A\r\t- [x] 1.1.1 B"

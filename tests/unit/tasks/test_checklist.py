@@ -38,7 +38,7 @@ PLAN = """\
     - Types: `pnpm check-types` or equivalent
     - Lint: `pnpm lint`
   - **Commit**: None
-- [ ] 1.3.1 [FIX 1.3] [RED] Mend adding
+- [ ] 1.3.1 [RED] Mend adding
   - **Verify**: `src/add.py` exists
 - [ ] 1.4 [VERIFY] Quality: `pnpm lint && pnpm test`
   - **Verify**: All of it exits with 0
@@ -72,10 +72,10 @@ def test_a_plan_with_details(tmp_path: Path) -> None:
     first = tasks["1.1"]
     assert (first.title, first.status, first.source) == ("Read numerals", "completed", "plan.md")
     assert first.metadata == {"commitMessage": "feat(read): read numerals", "imported": "completed"}
-    assert first.relevant_files == ("src/read.py", "src/__init__.py")
+    assert first.relevant_files == ("src/read.py", "src/__init__.py", "plan.md")
     assert first.acceptance_criteria == ("XIV gives 14",)
     assert first.description == (
-        "- Write the parser\n- Export it\n\nPart of: Phase 1: Make it work\nRequirements: FR-1, AC-1.1"
+        "- Write the parser\n- Export it\n_Requirements: FR-1, AC-1.1_\n\nPart of: Phase 1: Make it work"
     )
     second = tasks["1.2"]
     assert second.description.startswith("Write the printer and export it\n")
@@ -104,18 +104,36 @@ def test_a_command_under_verify_is_run_and_anything_else_is_a_criterion(
     assert (task.completion.get(stage, {}).get("promise") == "VERIFICATION_PASS") is is_check
 
 
-def test_leaves_of_a_plain_list_are_tasks_named_by_their_words(tmp_path: Path) -> None:
+def test_boxes_of_a_plain_list_are_tasks_named_by_their_words_and_those_below_them_their_criteria(
+    tmp_path: Path,
+) -> None:
     text = (
         "# Todo\n## Backend\n* [ ] Log **in**\n\t+ [ ] Form: add it!\n\t+ [x] Büro\n- plain\n  1. [ ] 日本\n"
-        "## Frontend\n1. [ ] form, add it\n```\n- [ ] no\n```\n<!-- - [ ] no\n- [ ] no -->\n"
+        "  2. [ ] form, add it\n## Frontend\n1. [ ] form, add it\n```\n- [ ] no\n```\n<!-- - [ ] no\n- [ ] no -->\n"
     )
     tasks = read(tmp_path, text)
-    assert [task.title for task in tasks.values()] == ["Form: add it!", "Büro", "日本", "form, add it"]
+    assert [task.title for task in tasks.values()] == ["Log **in**", "日本", "form, add it", "form, add it"]
+    assert tasks["log-in"].acceptance_criteria == ("Form: add it!", "Büro")
     again = read(tmp_path, text.replace("* [ ] Log **in**\n", "- [ ] New\n* [ ] Log **in**\n"))
     assert list(again) == ["new", *tasks]
-    first, _, _, last = tasks
-    assert (first, last[:12]) == ("form-add-it", "form-add-it-")
-    assert tasks["form-add-it"].description == "Part of: Backend / Log **in**"
+    *_, third, last = tasks
+    assert (third, last[:12]) == ("form-add-it", "form-add-it-")
+    assert tasks[third].description == "Part of: Backend / plain"
+
+
+def test_ids_made_of_words_are_short_and_tell_apart_what_begins_alike(tmp_path: Path) -> None:
+    begins = "Add tests for the parser of roman"
+    tasks = read(
+        tmp_path, f"- [ ] {begins} numerals\n- [ ] {begins} letters\n- [ ] Mend the very long name of a file\n"
+    )
+    first, second, third = tasks
+    assert (first[:24], second[:24], third) == (
+        "add-tests-for-the-parser",
+        "add-tests-for-the-parser",
+        "mend-the-very-long-name-of-a",
+    )
+    assert all(len(task_id) <= 30 for task_id in tasks)
+    assert list(read(tmp_path, f"- [ ] {begins} letters\n- [ ] {begins} numerals\n")) == [second, first]
 
 
 def test_a_group_with_an_id_holds_tasks_with_ids_and_boxes_without_are_its_details(tmp_path: Path) -> None:
@@ -130,7 +148,6 @@ def test_a_group_with_an_id_holds_tasks_with_ids_and_boxes_without_are_its_detai
     ("text", "message"),
     [
         ("- [ ] 1.1 a\n- [ ] V1 b\n\n- [ ] 1.1 c\n", r"plan.md:4: '1.1' is used already in line 1"),
-        ("- [ ] 1.1 [FIX 1.2] a\n- [ ] 1.2 [FIX 1.1] b\n", r"plan.md:1: \[FIX 1.2\]: no task of that id stands above"),
         ("- a\n- b\n", "plan.md: has no task"),
         (b"- [ ] a\n- [ ] caf\xe9\n", r"plan.md:2: is not UTF-8 \(byte 0xe9\)"),
         (b"- [ ] a\n\0", "plan.md:2: holds a NUL"),

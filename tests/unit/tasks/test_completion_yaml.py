@@ -188,7 +188,7 @@ BAD_FILES = {
     "- {id: 1, title: t}\n": "tasks.yaml:1: $[0].id: expected a string, got a whole number",
     "- {id: a/b, title: t}\n": "tasks.yaml:1: $[0].id: may hold only letters",
     "- {id: a, title: ' '}\n": "tasks.yaml:1: $[0].title: must not be empty",
-    "- id: a\n  title: t\n  priority: 0\n": "tasks.yaml:3: $[0].priority: expected a whole number >= 1",
+    "- id: a\n  title: t\n  priority: 0\n": "tasks.yaml:3: $[0].priority: expected 1 (the highest) or more, got 0",
     "- id: a\n  title: t\n  status: done\n": "tasks.yaml:3: $[0].status: expected one of pending, completed, got 'done'",
     "- id: a\n  title: t\n  acceptence_criteria: [x]\n": "tasks.yaml:3: $[0].acceptence_criteria: unknown key; did you mean `acceptance_criteria`?",
     "- id: a\n  title: t\n  acceptance_criteria:\n  - fine\n  - Gives 401: Unauthorized\n": "tasks.yaml:5: $[0].acceptance_criteria[1]: expected a string, got an object; a text with a colon needs quotes",
@@ -218,7 +218,7 @@ def test_every_problem_of_every_file_is_told_in_order(tmp_path: Path) -> None:
     with pytest.raises(RefusedTasksError) as refusal:
         read_all([tmp_path / name for name in ("a.yaml", "b.yml", "gone.yaml")], root=tmp_path)
     assert [str(problem) for problem in refusal.value.problems] == [
-        "a.yaml:1: $[0].priority: expected a whole number >= 1",
+        "a.yaml:1: $[0].priority: expected 1 (the highest) or more, got 0",
         "a.yaml:2: $[1]: `title` is missing",
         "gone.yaml: leads nowhere (No such file or directory)",
     ]
@@ -244,7 +244,7 @@ def test_a_second_import_resets_nothing_and_says_what_differs(tmp_path: Path) ->
     changed = _read(tmp_path, WHOLE.replace("AUTH_QA_COMPLETE", "QA").replace("Invalid tokens", "No tokens"))
     again = merge(mine, changed.tasks, folders=changed.folders)
     assert again.prd is mine
-    assert again.differs == (SourceDifference("TASK-001", (), ("qa",)),)
+    assert again.differs == (SourceDifference("TASK-001", ("No tokens return 401",), ("qa",)),)
     other = _read(tmp_path, "- {id: other, title: t}\n")
     assert merge(mine, other.tasks, folders=other.folders).vanished == ("TASK-001",)
     assert merge(mine, [], folders=["."]).vanished == ()

@@ -88,7 +88,7 @@ REAL = {
     "2026-03-19-v5-multi-tool-ai-framework": ("V5 multi tool ai framework", "completed", "very-high", 69),
     "2026-04-20-phase0_terse-foundations": ("Terse foundations", "completed", "high", 8),
     "2026-06-08-phase1_remove-ralph-and-dead-flags": ("Remove ralph and dead flags", "completed", "high", 11),
-    "fix-ralph-parser": ("Fix RalphParser False Negatives in Quality Gate Detection", "completed", "very-high", 14),
+    "fix-ralph-parser": ("Fix RalphParser False Negatives in Quality Gate Detection", "completed", "high", 14),
 }
 
 

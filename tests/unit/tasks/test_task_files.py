@@ -40,9 +40,9 @@ def test_user_stories_become_tasks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        ([story("../x")], r"prd.json: \$.userStories\[0\].id: must start with a letter or digit"),
+        ([story("../x")], r"prd.json:1: \$.userStories\[0\].id: must start with a letter or digit"),
         ([story("a"), story("A")], r"\$.userStories\[1\].id: 'A' is the id of a task"),
-        ([story(passes="no")], r"prd.json: is no list of user stories: Expected `bool`, got `str`"),
+        ([story(passes="no")], r"\$.userStories\[0\].passes: expected true or false, got a string"),
         ([story(dependsOn=["b"])], r"\$.userStories\[0\].dependsOn\[0\]: there is no task 'b'"),
         ([story("a", dependsOn=["b"]), story("b", dependsOn=["a"])], r"dependency cycle"),
         ([story(title=" ")], r"title: must not be empty"),
@@ -193,13 +193,16 @@ def test_more_criteria_in_the_source_of_a_pending_task_are_said_and_not_taken() 
         rulebook_task("shrunk", acceptanceCriteria=["c"]),
     ]
     after = merge(before, imported)
-    assert after.differs == (SourceDifference("grown", ("b", "c")),)
+    assert after.differs == (SourceDifference("grown", ("b", "c")), SourceDifference("shrunk", ("c",)))
     assert after.prd is before
+    updated = merge(before, imported, update=True)
+    assert (updated.differs, updated.updated) == ((), ("grown", "shrunk"))
+    assert [one.acceptance_criteria for one in updated.prd.tasks] == [("a", "b", "c"), ("a",), ("c",)]
 
 
 def plan(folder: Path, *lines: str) -> tuple[Task, ...]:
     (folder / "tasks.md").write_text("".join(f"- [ ] {line}\n" for line in lines))
-    return checklist.read(folder / "tasks.md", "tasks.md")
+    return checklist.read(folder / "tasks.md", "tasks.md").tasks
 
 
 BEFORE = ("1.1 One", "1.2 Two", "V1 [VERIFY] Look", "2.1 [P] A", "2.2 [P] B")
@@ -207,9 +210,7 @@ BEFORE = ("1.1 One", "1.2 Two", "V1 [VERIFY] Look", "2.1 [P] A", "2.2 [P] B")
 
 def test_items_inserted_into_a_plan_stand_in_its_order_and_what_follows_waits_for_them(tmp_path: Path) -> None:
     before = prd(rulebook_task("first"), *plan(tmp_path, *BEFORE), rulebook_task("last"))
-    now = plan(
-        tmp_path, "1.0 Zero", "1.1 One", "1.1.1 [FIX 1.1] Mend", "1.1.2 More", *BEFORE[1:], "2.3 [P] C", "3.1 Three"
-    )
+    now = plan(tmp_path, "1.0 Zero", "1.1 One", "1.1.1 Mend", "1.1.2 More", *BEFORE[1:], "2.3 [P] C", "3.1 Three")
     after = merge(before, [*now, rulebook_task("new")])
     assert after.added == ("1.0", "1.1.1", "1.1.2", "2.3", "3.1", "new")
     assert [one.id for one in after.prd.tasks] == ["first", *(one.id for one in now), "last", "new"]

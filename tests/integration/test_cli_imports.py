@@ -1,0 +1,67 @@
+"""`ralph init` with task files: a preview, what was read before, and criteria that changed in the source."""
+
+from pathlib import Path
+
+from rulebook_ralph.errors import ExitCode
+from tests.harness import Project, make_project
+
+DATA = Path(__file__).parents[1] / "data" / "imports"
+
+
+def bare(tmp_path: Path) -> Project:
+    files = {name: (DATA / name).read_text() for name in ("prd.json", "search.md")}
+    project = make_project(tmp_path, files=files)
+    for path in (project.folder.prd, project.folder.progress, project.folder.config):
+        path.unlink()
+    return project
+
+
+def test_a_preview_shows_every_task_and_writes_nothing(tmp_path: Path) -> None:
+    project = bare(tmp_path)
+    ran = project.ralph("init", "--from", "prd.json", "--from", "search.md", "--dry-run")
+    assert ran.code == 0, ran
+    for words in (
+        "project My-Notes (Notes with tags), on branch ralph/tags: 5 tasks",
+        "US-002",
+        "Search command",
+        "3 crit",
+    ):
+        assert words in ran.out
+    assert "nothing was written" in ran.out
+    assert not project.folder.prd.exists()
+    assert not project.folder.config.exists()
+
+
+def test_what_was_read_is_read_again_and_changed_criteria_are_taken_over_when_asked(tmp_path: Path) -> None:
+    project = bare(tmp_path)
+    assert project.ralph("init", "--from", "prd.json", "--from", "search.md").code == 0
+    prd = project.prd
+    assert (prd.project, prd.branch, prd.description, len(prd.tasks)) == (
+        "My-Notes",
+        "ralph/tags",
+        "Notes with tags",
+        5,
+    )
+    plan = project.root / "search.md"
+    plan.write_text(
+        plan.read_text().replace("add `search` with `--limit`", "add `search` with `--most`") + "### Task 9: New\n"
+    )
+    again = project.ralph("init")
+    assert again.code == 0, again
+    assert "6 tasks, 2 completed already, 1 new" in again.out
+    assert "T2: its source lists 1 other criterion" in again.out
+    assert "--update takes over" in again.out
+    assert "`--limit`" in project.prd.task("T2").acceptance_criteria[0]
+    assert "taken over from the source: T2" in project.ralph("init", "--update").out
+    assert "`--most`" in project.prd.task("T2").acceptance_criteria[0]
+    assert "its source" not in project.ralph("init").out
+
+
+def test_a_file_that_cannot_be_taken_changes_nothing(tmp_path: Path) -> None:
+    project = bare(tmp_path)
+    (project.root / "prd.json").write_text('{"userStories": [{"id": "a", "title": "A", "pases": true}, {"id": "b"}]}')
+    ran = project.ralph("init", "--from", "prd.json")
+    assert ran.code == ExitCode.INVALID
+    assert "unknown key; did you mean `passes`?" in ran.err
+    assert "`title` is missing" in ran.err
+    assert not project.folder.prd.exists()
