@@ -46,14 +46,17 @@ def fast_folder() -> Path | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `-n` and no other `--dist`: a worker that has nothing left takes over from the other."""
+    """With `-n` and no other `--dist`: a file stays whole, so that what its tests share is made once, and a worker that
+    has nothing left takes the next one.
+    """
     if config.getoption("dist") != "load":
         return None
     from xdist.scheduler import (  # type: ignore[import-untyped]  # noqa: PLC0415  (the plugin may be missing)
-        WorkStealingScheduling,
+        LoadFileScheduling,
     )
 
-    return WorkStealingScheduling(config, log)
+    config.option.loadscopereorder = False
+    return LoadFileScheduling(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -256,20 +256,3 @@ def test_init_forgets_nothing_that_is_saved(project: Project) -> None:
     project.ralph("run", "--task", "one")
     project.folder.prd.unlink()
     assert "but one is saved" in project.ralph("init", "--empty").err
-
-
-def test_the_demo_tells_its_story(tmp_path: Path) -> None:
-    project = make_project(tmp_path)
-    ran = project.ralph("demo", "--dir", str(tmp_path / "demo"), "--quiet")
-    assert ran.code == 0, ran
-    shown = Project(tmp_path / "demo", tmp_path, name="sundial")
-    assert [each.status for each in shown.prd.tasks] == ["completed"] * 3
-    assert [record.completion_status for record in shown.records] == [
-        "completed",
-        "failed",
-        "failed",
-        "completed",
-        "completed",
-    ]
-    assert "test_seven_letters" in shown.records[2].feedback
-    assert project.ralph("demo", "--dir", str(tmp_path / "demo")).code == ExitCode.INVALID

@@ -71,3 +71,10 @@ def test_tests_named_like_those_of_rules_stand_where_rules_are_tested() -> None:
         if _RULE_TEST.fullmatch(name)
     ]
     assert strays == []
+
+
+def test_every_test_and_file_that_the_page_names_is_there() -> None:
+    text = (TESTS / "README.md").read_text("utf-8")
+    files = {name for name in re.findall(r"`([\w/]+\.py)`", text) if not (TESTS / name).exists()}
+    there = {name for file in TESTS.rglob("test_*.py") for name in names_in(file)}
+    assert (files, set(re.findall(r"`(test_\w+)`", text)) - there) == (set(), set())
