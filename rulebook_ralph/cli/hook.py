@@ -14,17 +14,16 @@ from rulebook_ralph import entry, resources
 from rulebook_ralph.cli import official_loop
 from rulebook_ralph.cli.app import App
 from rulebook_ralph.cli.places import open_project, project_root, require_agreed
-from rulebook_ralph.cli.session_stop import Messages, agent_process, end_orphans, session_lock, take_stop
+from rulebook_ralph.cli.session_stop import Messages, agent_process, end_loop, end_orphans, session_lock, take_stop
 from rulebook_ralph.config import requirements
 from rulebook_ralph.config.settings import InsistentConfig
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.git.user_tree import UserTree
 from rulebook_ralph.process.orphans import carries_mark
 from rulebook_ralph.report import events
-from rulebook_ralph.run import lock, preflight, session_note
+from rulebook_ralph.run import lock, preflight
 from rulebook_ralph.run.project import Project
-from rulebook_ralph.run.session import AGENT, Stopped
-from rulebook_ralph.run.session_note import Driver, SessionNote
+from rulebook_ralph.run.session import AGENT, Driver, SessionNote, Stopped, read_note, write_note
 from rulebook_ralph.run.start import load_prd
 from rulebook_ralph.tasks import disk, history, selection
 from rulebook_ralph.tasks.criteria import STAGES
@@ -35,10 +34,6 @@ from rulebook_ralph.verify.redaction import Redactor
 _RESERVE = 30.0
 """So many seconds before its timeout the hook begins to end."""
 _HOURS = 4 * 3600.0
-_LONGEST_LOG = 1 << 20
-"""Bytes of session.log; of a longer one the newer half stays."""
-_MOST_BYTES = 16 * 1024 * 1024
-"""The longest input that is read: the last message of a turn is whole in it."""
 _LONGEST_ROW = 8
 """So many blocks in a row, with no tool used in between, Claude Code allows; the next one ends the turn."""
 _LOOP_PROMPT = "claude-plugin/ralph-loop/prompt.md"
@@ -82,7 +77,7 @@ def begin_command(app: App, /, *, session_id: str, driver: Driver, tasks: int | 
         raise RalphError("this runs inside an agent's process tree; a run goes on already")
     private = _private(app)
     _refuse_other_project(app, private)
-    living, before = lock.holder(private / lock.LOCK), session_note.read(private)
+    living, before = lock.holder(private / lock.LOCK), read_note(private)
     if living is not None and living.session == session_id and before is not None and before.iteration is not None:
         raise RalphError("the loop of this session goes on already; to end it: /ralph:cancel")
     project = _project_of_session(app)
@@ -111,7 +106,7 @@ def begin_command(app: App, /, *, session_id: str, driver: Driver, tasks: int | 
         end_orphans(held, messages)
         if script is not None:
             official_loop.start(app, project.root, script, prompt, most=most)
-        session_note.write(private, note)
+        write_note(private, note)
         held.stay()
     limit = f"at most {counted(most, 'iteration')}, the promise {official_loop.PROMISE}"
     first = f"{prd.project}: {counted(len(open_tasks), 'open task')} of {len(prd.tasks)}, {limit}"
@@ -144,11 +139,7 @@ def watch_command(app: App, /) -> int:
             given, private, _ = session
             said = given.last_assistant_message.strip().splitlines()[-1:] or [""]
             line = f"{app.clock.iso()} stop session={given.session_id} said={said[0][:200]!r}\n"
-            log = private / "session.log"
-            if log.is_file() and log.stat().st_size > _LONGEST_LOG:
-                newer = disk.read_file(log, largest=_LONGEST_LOG // 2, only_end=True)
-                disk.replace_file(log, newer.partition(b"\n")[2])
-            disk.append_file(log, line.encode("utf-8", "replace"))
+            disk.append_file(private / "session.log", line.encode("utf-8", "replace"))
     except Exception as error:  # noqa: BLE001 - a watcher never stands in the way
         app.stdout.write(HookAnswer(system_message=f"Ralph could not write down this stop: {error}").encoded())
     return ExitCode.OK
@@ -170,7 +161,7 @@ def end_command(app: App, /) -> int:
 def turn_command(app: App, /, *, done: bool) -> int:
     """Print the prompt of the task at hand; with --done judge it. For the driver ralph-loop."""
     private, root = _private(app), project_root(app)
-    note = session_note.read(private)
+    note = read_note(private)
     if note is None or note.driver != "ralph-loop":
         raise RalphError("no loop of ralph-loop goes on here; begin it: /ralph:implement")
     if not done and note.iteration is not None:
@@ -196,7 +187,7 @@ def turn_command(app: App, /, *, done: bool) -> int:
 def cancel_command(app: App, /, *, session_id: str) -> int:
     """End the loop of a session: the attempt is kept, not counted, and the tree goes back."""
     private = _private(app)
-    note = session_note.read(private)
+    note = read_note(private)
     if note is None:
         raise RalphError("no loop goes on in this project")
     if note.session_id != session_id:
@@ -205,7 +196,7 @@ def cancel_command(app: App, /, *, session_id: str) -> int:
     if note.iteration is not None:
         take_stop(app, note, Stopped(), messages, seconds=_HOURS, cancel=True)
     else:
-        _end_unopened(private, session_id)
+        end_loop(private, session_id)
     (project_root(app) / official_loop.STATE_FILE).unlink(missing_ok=True)
     said = messages.text() or "Ralph: cancelled before the first task"
     app.stdout.write(f"{said}\nprogress.txt is kept; go on with: /ralph:implement\n")
@@ -231,17 +222,11 @@ def _answer(app: App, timeout: float) -> HookAnswer:
         step = take_stop(app, note, stopped, messages, seconds=timeout - _RESERVE)
     except RalphError as error:
         if note.iteration is None:
-            _end_unopened(private, note.session_id)
+            end_loop(private, note.session_id)
         messages.lines.append(str(error))
     if step is None or step.ended is not None:
         return HookAnswer(system_message=messages.text())
     return HookAnswer("block", step.prompt, messages.text())
-
-
-def _end_unopened(private: Path, session_id: str) -> None:
-    """End a loop that has no iteration open, though its lock could not be taken. Raises RalphError."""
-    session_note.remove(private)
-    lock.release_session(private, session_id)
 
 
 # Where the session is
@@ -289,7 +274,7 @@ def _session(app: App) -> tuple[StopInput, Path, SessionNote] | None:
     """
     given = _read_input(_stdin())
     folder = entry.private_folder(str(app.cwd))
-    note = session_note.read(Path(folder)) if folder is not None else None
+    note = read_note(Path(folder)) if folder is not None else None
     if folder is None or note is None or note.session_id != given.session_id:
         return None
     return given, Path(folder), note
@@ -297,19 +282,14 @@ def _session(app: App) -> tuple[StopInput, Path, SessionNote] | None:
 
 def _stdin() -> bytes:
     """Nothing where it is closed."""
-    return sys.stdin.buffer.read(_MOST_BYTES + 1) if sys.stdin is not None else b""
+    return sys.stdin.buffer.read() if sys.stdin is not None else b""
 
 
 def _read_input(data: bytes) -> StopInput:
     """Raises RalphError for what is no input of a hook."""
-    if len(data) > _MOST_BYTES:
-        raise RalphError(f"the hook's input is longer than {_MOST_BYTES // 1024 // 1024} MB")
-    try:
-        try:
-            return msgspec.json.decode(data, type=StopInput)
-        except msgspec.DecodeError:  # maybe half of a character, which Node writes and few others read
-            text = json.dumps(json.loads(data), ensure_ascii=False)
-            return msgspec.json.decode(text.encode("utf-8", "replace"), type=StopInput)
+    try:  # by way of json, as Node may write half of a character
+        text = json.dumps(json.loads(data), ensure_ascii=False)
+        return msgspec.json.decode(text.encode("utf-8", "replace"), type=StopInput)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise RalphError(f"this is no input of a Claude Code hook: {str(error)[:200]}") from None
 

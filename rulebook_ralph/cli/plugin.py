@@ -14,7 +14,7 @@ from rulebook_ralph.cli import official_loop
 from rulebook_ralph.cli.app import App
 from rulebook_ralph.cli.places import project_root
 from rulebook_ralph.errors import ExitCode, RalphError
-from rulebook_ralph.run.session_note import Driver
+from rulebook_ralph.run.session import Driver
 from rulebook_ralph.tasks import disk
 from rulebook_ralph.tasks.text import some
 

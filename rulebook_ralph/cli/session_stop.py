@@ -14,15 +14,15 @@ from rulebook_ralph.cli import official_loop
 from rulebook_ralph.cli.app import App
 from rulebook_ralph.cli.options import interruptible
 from rulebook_ralph.cli.places import open_root
+from rulebook_ralph.entry import SESSION_NOTE
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git.cache import cache_root
 from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report import events
-from rulebook_ralph.run import lock, session_note
+from rulebook_ralph.run import lock
 from rulebook_ralph.run.control import Cancel, Orders
 from rulebook_ralph.run.project import Project
-from rulebook_ralph.run.session import SessionRun, Step, Stopped
-from rulebook_ralph.run.session_note import SessionNote
+from rulebook_ralph.run.session import SessionNote, SessionRun, Step, Stopped, write_note
 from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.text import counted, some
 from rulebook_ralph.verify.redaction import Redactor, cleaned
@@ -81,13 +81,17 @@ def take_stop(
                 held.stay()
         if step.ended is None:
             read = sizes(stopped.transcript)
-            session_note.write(repository.private, structs.replace(step.note, transcripts_read=read))
+            write_note(repository.private, structs.replace(step.note, transcripts_read=read))
             held.stay()
-        else:
-            session_note.remove(repository.private)
     if step.ended is not None:
-        lock.release_session(repository.private, note.session_id)
+        end_loop(repository.private, note.session_id)
     return step
+
+
+def end_loop(private: Path, session_id: str) -> None:
+    """The loop of a session is over, and its lock is free. Raises RalphError."""
+    (private / SESSION_NOTE).unlink(missing_ok=True)
+    lock.release_session(private, session_id)
 
 
 def session_lock(app: App, project: Project, note: SessionNote) -> AbstractContextManager[lock.Held]:

@@ -125,9 +125,7 @@ def variables(situation: Situation, budget: int) -> dict[str, object]:
         "task": task,
         "stage": now.stage,
         "title": rest.text(" ".join(task.title.split()), 0.03),
-        "steps": rest.items(
-            [*map(expectations.gate, config.verification.gates), *expectations.required(stop_criteria)], 0.05
-        ),
+        "steps": rest.items(steps, 0.05),
         "success": rest.text(criteria.description, 0.04),
         "checks": rest.items([*expectations.told(criteria, task), *expectations.reviewed(looked_for)], 0.05),
         "feedback": rest.text(now.feedback, 0.10),

@@ -4,6 +4,7 @@
 its agent's raw output tells (tokens, cost, session, its last words) is taken over. `judged`: it is settled as judged.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -11,16 +12,19 @@ from msgspec.structs import replace
 
 from rulebook_ralph.agents.roster import Roster
 from rulebook_ralph.clock import Clock
+from rulebook_ralph.entry import SESSION_NOTE
 from rulebook_ralph.git import attempts
 from rulebook_ralph.git.diff import changes
 from rulebook_ralph.git.repository import GitError
+from rulebook_ralph.git.user_tree import UserTree
+from rulebook_ralph.run.journal import Journal
 from rulebook_ralph.run.project import Project
 from rulebook_ralph.run.settling import Settling
 from rulebook_ralph.run.workers import Workers
 from rulebook_ralph.tasks import parser
 from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.results import Verdict
-from rulebook_ralph.verify.redaction import cleaned
+from rulebook_ralph.verify.redaction import Redactor, cleaned
 
 _INTERRUPTED = Verdict(
     action="stop",
@@ -67,19 +71,7 @@ def _cut_short(
         tree = repository.tree_of(snapshot)
     elif repository.commit_of(record.base_commit) is not None:  # else a person's `git gc` has removed it
         tree = workers.left_by(number) or repository.tree_of(record.tree or record.base_commit)
-        snapshot = attempts.save_attempt(
-            repository,
-            attempts.Attempt(
-                reference=reference,
-                tree=tree,
-                base=record.base_commit,
-                prompt=record.prompt,
-                output_file=project.output_file(number),
-                clean=redactor.clean_blocks,
-                message=f"ralph: interrupted attempt {record.attempt} at {record.task_id} (iteration {number})",
-            ),
-            seconds=clock.seconds(),
-        )
+        snapshot = _save(project, journal, redactor, record, tree, seconds=clock.seconds())
     changed: tuple[str, ...] = ()
     with suppress(GitError):
         changed = tuple(each.path for each in changes(repository, record.base_commit, tree)) if tree else ()
@@ -110,6 +102,44 @@ def _cut_short(
         session_id=result.session_id,
         output=result.output,
     )
+
+
+def bring_back_session(
+    project: Project, journal: Journal, redactor: Redactor, *, seconds: int, notice: Callable[[str, str], None]
+) -> None:
+    """Save what a session that died left in the person's tree as its attempt, and bring the tree back to the branch;
+    nothing where none did. Raises RalphError, GitError.
+    """
+    repository, tree = project.repository, UserTree(project.repository)
+    branch = journal.prd.work_branch
+    tip = repository.tip(branch)
+    if tree.is_begun and tip is not None and repository.branch() == branch:
+        found = [record for record in journal.unsettled() if tip in (record.base_commit, record.commit)]
+        for record in found[-1:]:
+            reference = attempts.attempt_reference(journal.prd.project, record.task_id, record.iteration_number)
+            if repository.commit_of(reference) is None:
+                _save(project, journal, redactor, record, tree.capture().tree, seconds=seconds)
+            tree.put_head_back(branch, tip)
+            tree.hold(tip, tip)
+            notice("info", f"what a session left of {record.task_id} in your tree is saved, and taken out of it")
+    tree.end()
+    with suppress(OSError):
+        (project.private / SESSION_NOTE).unlink()
+
+
+def _save(project: Project, journal: Journal, redactor: Redactor, record: Iteration, tree: str, *, seconds: int) -> str:
+    """Keep an interrupted attempt's work under its ref; returns the commit."""
+    number = record.iteration_number
+    attempt = attempts.Attempt(
+        reference=attempts.attempt_reference(journal.prd.project, record.task_id, number),
+        tree=tree,
+        base=record.base_commit,
+        prompt=record.prompt,
+        output_file=project.output_file(number),
+        clean=redactor.clean_blocks,
+        message=f"ralph: interrupted attempt {record.attempt} at {record.task_id} (iteration {number})",
+    )
+    return attempts.save_attempt(project.repository, attempt, seconds=seconds)
 
 
 def _start_of(record: Iteration, clock: Clock) -> datetime:

@@ -13,14 +13,17 @@ from dataclasses import replace as replaced
 from datetime import datetime
 from pathlib import Path
 from threading import Event as Flag
+from typing import Any, Literal
 
+import msgspec
 from msgspec.structs import replace
 
 from rulebook_ralph.agents.claude_session import EndedTurn, SessionAgent
 from rulebook_ralph.agents.prices import Ledger
 from rulebook_ralph.agents.roster import Roster
 from rulebook_ralph.clock import Clock
-from rulebook_ralph.config.settings import Config
+from rulebook_ralph.config.settings import Config, InsistentConfig
+from rulebook_ralph.entry import SESSION_NOTE
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git.capture import Captured
 from rulebook_ralph.git.user_tree import UserTree
@@ -31,12 +34,13 @@ from rulebook_ralph.run.control import CANCELLED, Orders
 from rulebook_ralph.run.opening import Opened
 from rulebook_ralph.run.policy import RunTally, Stop
 from rulebook_ralph.run.project import Project, RunOptions
-from rulebook_ralph.run.scheduler import Progress, Run, Settle, Start, Wait, Worked, next_action
-from rulebook_ralph.run.session_note import SessionNote
+from rulebook_ralph.run.scheduler import Progress, Run, Wait, Worked
 from rulebook_ralph.run.start import Prepared, prepare
 from rulebook_ralph.run.workers import Worker, Workers
-from rulebook_ralph.tasks.model import Task
+from rulebook_ralph.tasks import disk
+from rulebook_ralph.tasks.model import Task, Value
 from rulebook_ralph.tasks.results import AgentResult, Verdict
+from rulebook_ralph.verify.gates import GateRun
 
 AGENT = "claude"
 """The session does the work of every stage, whatever agents are configured."""
@@ -45,7 +49,55 @@ TOO_MANY = Stop(
     "max-iterations", "many answers in a row used no tool, and Claude Code ends such a turn; /ralph:implement goes on"
 )
 _WAITS = "the session cannot wait for it; /ralph:implement goes on later"
+_LARGEST_NOTE = 1 << 26
 _CANCELLED = Verdict(action="stop", reason="cancelled", stop_reason="cancelled", counts=False)
+
+
+Driver = Literal["ralph", "ralph-loop"]
+"""What keeps a session going: Ralph's Stop hook, or the official plugin."""
+
+
+class SessionNote(Value, frozen=True, kw_only=True):
+    """What a session's loop knows of itself between two stops: a file in Ralph's part of the git folder. `since` is an
+    ISO time; `config` is the configuration as it stood then.
+
+    `tasks` is how many tasks it works on at most; `iteration` the one at work, since `opened_at`; `transcripts_read`
+    how many bytes of each transcript were taken into account; `row` after how many answers in a row no tool was used.
+    `gates` is what the gates said of the commit that the iteration began on; `progress`, `spent` and `checks_base` are
+    what a run keeps in memory.
+    """
+
+    session_id: str
+    since: str
+    config: InsistentConfig
+    project: str
+    driver: Driver = "ralph"
+    tasks: int | None = None
+    iteration: int | None = None
+    opened_at: str = ""
+    transcripts_read: dict[str, int] = {}
+    row: int = 0
+    progress: Progress | None = None
+    spent: dict[str, float] = {}
+    checks_base: str = ""
+    gates: tuple[GateRun, ...] = ()
+
+
+def read_note(private: Path) -> SessionNote | None:
+    """None where no session's loop goes on. Raises RalphError for a note that cannot be read."""
+    path = private / SESSION_NOTE
+    try:
+        return msgspec.json.decode(disk.read_file(path, largest=_LARGEST_NOTE), type=SessionNote)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise RalphError(f"{path} cannot be read ({str(error)[:100]}); remove it, then: ralph resume") from None
+
+
+def write_note(private: Path, note: SessionNote) -> None:
+    """Raises RalphError where it cannot be written."""
+    disk.make_folder(private)
+    disk.replace_file(private / SESSION_NOTE, msgspec.json.encode(note))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,28 +206,14 @@ class SessionRun(Run):
         end, and open an iteration.
         """
         self._options = replaced(self._options, session_of="")
-        prepared = prepare(
-            self._project,
-            self._options,
-            report=self._report,
-            clock=self._clock,
-            cancelled=self._cancelled,
-            reread=_as_it_was,
-            session=self._agent(),
-        )
-        with prepared:
+        with prepare(self._project, self._options, **self._given()) as prepared:
             if prepared.branch.waiting is not None:
                 raise RalphError(f"{prepared.branch.why_it_waits}; bring it in first: ralph land")
             self._tree.begin()
-            note = self._note
-            self._note = replace(
-                note,
-                cost_usd=note.cost_usd + prepared.tally.cost_usd,
-                tokens=note.tokens + prepared.tally.tokens,
-                reopen=note.reopen if note.max_iterations else tuple(sorted(prepared.reopen)),
-                max_iterations=note.max_iterations or prepared.max_iterations,
-            )
-            self._take_place(prepared)
+            begun = self._note.progress or Progress(RunTally(), prepared.max_iterations, set(prepared.reopen))
+            tally, left = begun.tally, prepared.tally
+            tally = replaced(tally, cost_usd=tally.cost_usd + left.cost_usd, tokens=tally.tokens + left.tokens)
+            self._take_place(prepared, replaced(begun, tally=tally))
             with self._heard():
                 if self._orders.stop() is None:
                     prepared.take_baseline()
@@ -183,61 +221,58 @@ class SessionRun(Run):
 
     def judge(self) -> Step:
         """Every other stop: judge the turn that has ended, settle it, go on."""
-        with Prepared(
-            self._project,
-            self._options,
-            report=self._report,
-            clock=self._clock,
-            cancelled=self._cancelled,
-            reread=_as_it_was,
-            session=self._agent(),
-        ) as prepared:
-            self._take_place(prepared)
+        if self._note.progress is None:
+            raise RalphError("the session's note has no progress; cancel the loop and begin again: /ralph:cancel")
+        with Prepared(self._project, self._options, **self._given()) as prepared:
+            self._take_place(prepared, self._note.progress)
             record = prepared.journal.read(self._note.iteration or 0)
             prepared.verifiers.gates.recall(record.base_commit, self._note.gates)
             assignment = prepared.opening.again(record, number=record.iteration_number)
-            task = assignment.task
-            worker = prepared.workers.take(task, record.iteration_number, self._report)
+            worker = prepared.workers.take(assignment.task, record.iteration_number, self._report)
             with self._heard():
                 outcome = self._attempted(attempt(assignment, worker, prepared.verifiers))
-                done: Future[Outcome] = Future()
-                done.set_result(outcome)
-                self._working[task.id] = Worked(Opened(record, assignment, worker), done)
-                row = 0 if outcome.result.tool_results else self._note.row + 1
-                self._note = replace(self._note, row=row)
+                self._has_worked(Opened(record, assignment, worker), outcome)
+                self._note = replace(self._note, row=0 if outcome.result.tool_results else self._note.row + 1)
                 return self._go_on()
 
     # The scheduler's steps, of which one is taken
 
     def _go_on(self) -> Step:
         """Up to the next task for the agent, or to the end."""
-        while True:
-            self._boundary()
-            match next_action(self._state()):
-                case Start(task_id):
-                    self._progress.ending = self._why_enough()
-                    if self._progress.ending is None:
-                        self._start(task_id)
-                    if self._handed_out is not None:
-                        prompt = self._handed_out.assignment.prompt
-                        return Step(self._noted(self._handed_out), prompt)
-                case Settle(task_id):
-                    self._settle(task_id)
-                case Wait() as wait:
-                    self._progress.ending = Stop("rate-limited", f"{wait.reason}; {_WAITS}")
-                case Stop() as stop:
-                    self._put_back()
-                    if (ended := self._finish(stop)) is not None:
-                        self._tree.end()
-                        return Step(self._noted(None), ended=ended)
+        ended = None
+        while ended is None and self._handed_out is None:
+            ended = self._step()
+        prompt = self._handed_out.assignment.prompt if self._handed_out else ""
+        return Step(self._noted(self._handed_out), prompt, ended)
+
+    def _start(self, task_id: str) -> None:
+        self._progress.ending = self._why_enough()
+        if self._progress.ending is None:
+            super()._start(task_id)
+
+    def _wait(self, wait: Wait) -> None:
+        self._progress.ending = Stop("rate-limited", f"{wait.reason}; {_WAITS}")
+
+    def _finish(self, stop: Stop) -> RunEnded | None:
+        """Where it is the end, the tree is the branch's again; work that goes on later is kept in its attempt."""
+        tip = self._project.repository.tip(self._prepared.branch.name)
+        if tip is not None:
+            self._tree.hold(tip, tip)
+        ended = super()._finish(stop)
+        if ended is not None:
+            self._tree.end()
+        return ended
 
     def _submit(self, opened: Opened, work: Callable[..., Outcome], *arguments: object) -> None:
         if work is attempt:  # the agent begins when this process has answered
             self._tree.hold(opened.assignment.base, opened.assignment.tree)
             self._handed_out = opened
             return
+        self._has_worked(opened, work(*arguments, opened.worker, self._prepared.verifiers))
+
+    def _has_worked(self, opened: Opened, outcome: Outcome) -> None:
         done: Future[Outcome] = Future()
-        done.set_result(work(*arguments, opened.worker, self._prepared.verifiers))
+        done.set_result(outcome)
         self._working[opened.assignment.task.id] = Worked(opened, done)
 
     def _settle(self, task_id: str) -> None:
@@ -282,49 +317,31 @@ class SessionRun(Run):
             raise RalphError("the project's lock is not held")
         return self._orders.heard(self._project.private, me, wake=self._wake)
 
-    def _put_back(self) -> None:
-        """The tree is the branch's again; work that goes on later is kept in its attempt."""
-        tip = self._project.repository.tip(self._prepared.branch.name)
-        if tip is not None:
-            self._tree.hold(tip, tip)
+    def _given(self) -> Mapping[str, Any]:
+        """What the parts of a run are made with."""
+        return {
+            "report": self._report,
+            "clock": self._clock,
+            "cancelled": self._cancelled,
+            "reread": _as_it_was,
+            "session": self._agent(),
+        }
 
-    def _take_place(self, prepared: Prepared) -> None:
+    def _take_place(self, prepared: Prepared, progress: Progress) -> None:
         """Have the run stand where the stop before left it."""
-        note = self._note
-        self._prepared = prepared
+        self._prepared, self._progress = prepared, progress
         worker = SessionWorker(self._tree, prepared.branch.name, prepared.roster, prepared.ledger)
         prepared.workers = prepared.opening.workers = SessionWorkers(worker)
-        prepared.opening.spent = dict(note.spent)
-        prepared.opening.checks_base = note.checks_base
-        self._progress = Progress(
-            tally=RunTally(note.iterations, 0.0, note.cost_usd, note.tokens),
-            max_iterations=note.max_iterations,
-            reopen=set(note.reopen),
-            touched=dict(note.touched),
-            alone=set(note.alone),
-            stuck=set(note.stuck),
-            reviews=note.reviews,
-            blocked_for=note.blocked_for,
-            blocked_alike=note.blocked_alike,
-        )
+        prepared.opening.spent = dict(self._note.spent)
+        prepared.opening.checks_base = self._note.checks_base
 
     def _noted(self, opened: Opened | None) -> SessionNote:
-        progress, opening = self._progress, self._prepared.opening
+        opening = self._prepared.opening
         return replace(
             self._note,
             iteration=opened.assignment.number if opened else None,
             opened_at=self._clock.iso(),
-            iterations=progress.tally.iterations,
-            max_iterations=progress.max_iterations,
-            cost_usd=progress.tally.cost_usd,
-            tokens=progress.tally.tokens,
-            reopen=tuple(sorted(progress.reopen)),
-            touched=progress.touched,
-            alone=tuple(sorted(progress.alone)),
-            stuck=tuple(sorted(progress.stuck)),
-            reviews=progress.reviews,
-            blocked_for=progress.blocked_for,
-            blocked_alike=progress.blocked_alike,
+            progress=self._progress,
             spent=opening.spent,
             checks_base=opening.checks_base,
             gates=self._prepared.verifiers.gates.known_of(opened.assignment.base) if opened else (),

@@ -30,9 +30,8 @@ from rulebook_ralph.run.journal import Journal
 from rulebook_ralph.run.opening import Opening
 from rulebook_ralph.run.policy import RunTally
 from rulebook_ralph.run.project import Project, RunOptions
-from rulebook_ralph.run.recovery import recover
+from rulebook_ralph.run.recovery import bring_back_session, recover
 from rulebook_ralph.run.retry import RetryPolicy
-from rulebook_ralph.run.session_note import bring_back
 from rulebook_ralph.run.settling import Settling
 from rulebook_ralph.run.summaries import NEEDS_APPROVAL
 from rulebook_ralph.run.template_files import TemplateFiles, require_good
@@ -278,7 +277,7 @@ def prepare(
         notice("warning", prepared.workspace.why_unprotected)
     landing.clear_locks(project.repository, journal.prd.work_branch)
     landing.clear_up(project.repository)
-    bring_back(project, journal, prepared.redactor, seconds=clock.seconds(), notice=notice)
+    bring_back_session(project, journal, prepared.redactor, seconds=clock.seconds(), notice=notice)
     if done := check_out(project.repository, journal.prd.work_branch):
         notice("info", f"{done}, which is checked out now; all commits of this run go there")
     if restored := journal.restore_files():
