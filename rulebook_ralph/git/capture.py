@@ -83,7 +83,8 @@ def capture_in_place(own: Repository, left_out: Collection[str]) -> Captured:
 def _staged(
     own: Repository, changed: list[str], new: list[str], notes: list[str], *, in_place: bool = False
 ) -> Captured:
-    if any(path.rpartition("/")[2] == ".gitignore" for path in (*changed, *new)):
+    # In place an earlier capture may have taken in the new rules already, so that they look unchanged.
+    if in_place or any(path.rpartition("/")[2] == ".gitignore" for path in (*changed, *new)):
         new = _left_by_new_rules(own, new)
     notes += _Staging(own, in_place=in_place).stage(changed, [path for path in new if not path.endswith("/")])
     return Captured(own.text("write-tree"), (), tuple(notes))

@@ -13,11 +13,10 @@ from msgspec.structs import replace as replaced
 
 from rulebook_ralph.agents.agent import Agent
 from rulebook_ralph.agents.prices import Ledger
-from rulebook_ralph.agents.question import Ask, ModelError
 from rulebook_ralph.agents.roster import Roster
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.config import requirements
-from rulebook_ralph.config.settings import Config, Reviewer
+from rulebook_ralph.config.settings import Config
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git import attempts, landing
 from rulebook_ralph.git.cache import take_down
@@ -35,18 +34,14 @@ from rulebook_ralph.run.retry import RetryPolicy
 from rulebook_ralph.run.settling import Settling
 from rulebook_ralph.run.summaries import NEEDS_APPROVAL
 from rulebook_ralph.run.template_files import TemplateFiles, require_good
+from rulebook_ralph.run.verifying import verifiers_of, workspace_of
 from rulebook_ralph.run.workers import Workers
 from rulebook_ralph.tasks import disk, edits, prd_file, selection
 from rulebook_ralph.tasks.model import Prd
 from rulebook_ralph.tasks.text import json_path
 from rulebook_ralph.tasks.validation import near_misses
 from rulebook_ralph.verify.case import Verifiers
-from rulebook_ralph.verify.gates import GateRunner
-from rulebook_ralph.verify.hooks import user_hooks
 from rulebook_ralph.verify.redaction import Redactor
-from rulebook_ralph.verify.review import Reviewers
-from rulebook_ralph.verify.reviewers import key_of
-from rulebook_ralph.verify.workspace import ClonePreparer
 
 Report = Callable[[Event], None]
 Reread = Callable[[], Config | None]
@@ -91,15 +86,7 @@ class Prepared:
         self.redactor = Redactor(self.roster.secrets())
         self.ledger = Ledger()
         self.clones = Clones(project.repository, project.cache)
-        self.workspace = ClonePreparer(
-            project.repository,
-            project.config,
-            self.roster.given,
-            hidden=project.private_folders,
-            clean=self.redactor.clean,
-            cancelled=cancelled,
-            report=report,
-        )
+        self.workspace = workspace_of(project, self.roster, cancelled=cancelled, report=report)
         self.templates = TemplateFiles(project.folder.templates, self.notice)
         self.branch = Branch(project.repository, prd.work_branch, prd.project, holds=self._holds, report=report)
         self.workers = Workers(self.clones, self.workspace, self.roster, self.ledger, project.config.parallel.workers)
@@ -179,35 +166,17 @@ class Prepared:
         self.settling = self._settling()
 
     def _verifiers(self) -> Verifiers:
-        config = self.config
-        model = self.roster.judging_model(self._cancelled, spend=self.ledger.spend)
-        return Verifiers(
-            repository=self.project.repository,
-            config=config,
-            gates=GateRunner(
-                self.clones,
-                self.workspace,
-                config,
-                environment=self.roster.given,
-                redactor=self.redactor,
-                cancelled=self._cancelled,
-                report=self.report,
-            ),
-            ask=self.retry.asked_again(model.ask) if model.ask else None,
-            no_model=model.missing,
-            reviewers=Reviewers(config, self.project.repository, self._ask_of, self.redactor, self._cancelled),
-            hooks=user_hooks(config.hooks),
-            redactor=self.redactor,
+        return verifiers_of(
+            replace(self.project, config=self.config),
+            self.roster,
+            self.ledger,
+            self.clones,
+            self.workspace,
             scratch=self.project.cache,
             cancelled=self._cancelled,
             report=self.report,
+            asking=self.retry.asked_again,
         )
-
-    def _ask_of(self, reviewer: Reviewer) -> Ask:
-        model = self.roster.model(reviewer, self._cancelled, spend=self.ledger.spend, named_by=key_of(reviewer))
-        if model.ask is None:
-            raise ModelError(model.missing)
-        return self.retry.asked_again(model.ask, f"the reviewer {reviewer.id}")
 
     def _opening(self) -> Opening:
         return Opening(

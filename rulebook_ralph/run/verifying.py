@@ -87,54 +87,76 @@ class VerifyTools:
 @contextmanager
 def tools(project: Project, *, report: Callable[[Event], None], cancelled: Flag) -> Iterator[VerifyTools]:
     """The means to verify a project's trees."""
-    config, repository = project.config, project.repository
-    roster, ledger = Roster(config, project.environment), Ledger()
-    redactor = Redactor(roster.secrets())
+    roster, ledger = Roster(project.config, project.environment), Ledger()
+    with (
+        tempfile.TemporaryDirectory(prefix="ralph-") as scratch,
+        closing(_OwnClones(project.repository, project.cache)) as clones,
+    ):
+        workspace = workspace_of(project, roster, cancelled=cancelled, report=report)
+        verifiers = verifiers_of(
+            project, roster, ledger, clones, workspace, scratch=Path(scratch), cancelled=cancelled, report=report
+        )
+        yield VerifyTools(roster, ledger, verifiers)
+
+
+def workspace_of(
+    project: Project, roster: Roster, *, cancelled: Flag, report: Callable[[Event], None]
+) -> ClonePreparer:
+    """What sets up clones as the project's configuration says."""
+    return ClonePreparer(
+        project.repository,
+        project.config,
+        roster.given,
+        hidden=project.private_folders,
+        clean=Redactor(roster.secrets()).clean,
+        cancelled=cancelled,
+        report=report,
+    )
+
+
+def verifiers_of(
+    project: Project,
+    roster: Roster,
+    ledger: Ledger,
+    clones: Clones,
+    workspace: ClonePreparer,
+    *,
+    scratch: Path,
+    cancelled: Flag,
+    report: Callable[[Event], None],
+    asking: Callable[[Ask, str], Ask] = lambda ask, _: ask,
+) -> Verifiers:
+    """What rules verify with. `asking` is how a model is asked that is named to people so."""
+    config, redactor = project.config, Redactor(roster.secrets())
 
     def ask_of(reviewer: Reviewer) -> Ask:
         model = roster.model(reviewer, cancelled, spend=ledger.spend, named_by=key_of(reviewer))
         if model.ask is None:
             raise ModelError(model.missing)
-        return model.ask
+        return asking(model.ask, f"the reviewer {reviewer.id}")
 
-    workspace = ClonePreparer(
-        repository,
-        config,
-        roster.given,
-        hidden=project.private_folders,
-        clean=redactor.clean,
-        cancelled=cancelled,
-        report=report,
-    )
-    clones = _OwnClones(repository, project.cache)
-    gates = GateRunner(
-        clones,
-        workspace,
-        config,
-        environment=roster.given,
-        redactor=redactor,
-        cancelled=cancelled,
-        report=report,
-    )
     model = roster.judging_model(cancelled, spend=ledger.spend)
-    with tempfile.TemporaryDirectory(prefix="ralph-") as scratch, closing(clones):
-        yield VerifyTools(
-            roster,
-            ledger,
-            Verifiers(
-                repository=repository,
-                config=config,
-                gates=gates,
-                ask=model.ask,
-                no_model=model.missing,
-                reviewers=Reviewers(config, repository, ask_of, redactor, cancelled),
-                hooks=user_hooks(config.hooks),
-                redactor=redactor,
-                scratch=Path(scratch),
-                cancelled=cancelled,
-                report=report,
-            ),
-        )
+    return Verifiers(
+        repository=project.repository,
+        config=config,
+        gates=GateRunner(
+            clones,
+            workspace,
+            config,
+            environment=roster.given,
+            redactor=redactor,
+            cancelled=cancelled,
+            report=report,
+        ),
+        ask=asking(model.ask, "the judging model") if model.ask else None,
+        no_model=model.missing,
+        reviewers=Reviewers(config, project.repository, ask_of, redactor, cancelled),
+        hooks=user_hooks(config.hooks),
+        redactor=redactor,
+        scratch=scratch,
+        cancelled=cancelled,
+        report=report,
+    )
 
 
 class _OwnClones(Clones):
@@ -173,12 +195,14 @@ def _stage(
 ) -> StageVerdict:
     config, repository = project.config, project.repository
     criteria = requirements.criteria_for(config, task, stage)
-    if isinstance(criteria.verification, StringMatch):
+    how = criteria.verification
+    if isinstance(how, StringMatch):
         return _left_out(task, stage, "only an agent's promise is asked for")
-    if _asks_a_model(criteria.verification) and not with_models:
+    asks_a_model = _any(how, lambda each: isinstance(each, Semantic) and bool(each.check_for))
+    if asks_a_model and not with_models:
         return _left_out(task, stage, f"a model judges it; run: ralph verify {task.id}")
     change = _change_of(repository, task, tree)
-    if change is None and not _runs_commands(criteria.verification):
+    if change is None and not _any(how, lambda each: isinstance(each, External)):
         return _left_out(task, stage, _NO_CHANGE)
     named = NamedCriteria(stage, task, stage, criteria)
     base, changed = change or (repository.head(), tree)
@@ -200,7 +224,7 @@ def _stage(
         parsed=ParsedIteration(),
     )
     verified = verify_one(named, case, _OfTask(case, verifiers, changed))
-    if change is None and verified.passed and _looks_at_change(criteria.verification):
+    if change is None and verified.passed and _any(how, lambda each: isinstance(each, Semantic)):
         verified = replace(verified, warnings=(*verified.warnings, _NO_CHANGE))
     return StageVerdict(task.id, stage, verified)
 
@@ -234,19 +258,8 @@ def _change_of(repository: Repository, task: Task, tree: str) -> tuple[str, str]
     return (head, tree) if any(not within_state(each.path) for each in changes(repository, head, tree)) else None
 
 
-def _runs_commands(verification: Verification) -> bool:
+def _any(verification: Verification, holds: Callable[[Verification], bool]) -> bool:
+    """Whether it holds for the verification, or for a part of it."""
     if isinstance(verification, MultiStage):
-        return any(_runs_commands(part_verification(part)) for part in verification.stages)
-    return isinstance(verification, External)
-
-
-def _looks_at_change(verification: Verification) -> bool:
-    if isinstance(verification, MultiStage):
-        return any(_looks_at_change(part_verification(part)) for part in verification.stages)
-    return isinstance(verification, Semantic)
-
-
-def _asks_a_model(verification: Verification) -> bool:
-    if isinstance(verification, MultiStage):
-        return any(_asks_a_model(part_verification(part)) for part in verification.stages)
-    return isinstance(verification, Semantic) and bool(verification.check_for)
+        return any(_any(part_verification(part), holds) for part in verification.stages)
+    return holds(verification)

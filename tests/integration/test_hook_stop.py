@@ -476,11 +476,7 @@ def test_where_the_official_plugin_drives_the_hook_writes_down_and_the_agent_ask
     assert session.stop(DONE) == {}
     watched = session.hook("watch", told=session.event(DONE))
     assert (watched.code, watched.out) == (0, "")
-    log = session.private / "session.log"
-    log.write_text("some stop\n" * 110_000)
-    session.hook("watch", told=session.event(DONE))
-    assert log.stat().st_size < 600_000
-    assert (log.read_text().splitlines()[0], f"session={SESSION}" in log.read_text()) == ("some stop", True)
+    assert f"session={SESSION}" in (session.private / "session.log").read_text()
     assert session.hook("watch", told=b"{").code == 0
 
     assert "# Your task: one" in session.hook("turn").out

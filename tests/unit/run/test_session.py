@@ -65,6 +65,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, Repository
 
 @given(work=WORK, then=WORK)
 @example(work={".gitignore": "*.txt\n", "new.txt": "one\n", "docs/new.md": "one\n"}, then={"app.txt": None})
+@example(work={}, then={".gitignore": "*.txt\n", "app.txt.d/deep.txt": ""})
 @settings(
     max_examples=max(6, settings().max_examples // 4), suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

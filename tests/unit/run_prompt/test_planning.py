@@ -93,12 +93,12 @@ def test_a_plan_becomes_tasks_that_are_pending_and_nothing_else_changes() -> Non
 
 
 HOSTILE: dict[str, tuple[str, str]] = {
-    "prose": ("Here is the plan: first do this, then that.", "$: it is no whole JSON object"),
-    "prose before it": (f"Sure!\n{answered(planned())}", "$: it is no whole JSON object"),
-    "cut off": (answered(planned())[:-20], "$: it is no whole JSON object"),
-    "nothing": ("", "$: it is no whole JSON object"),
+    "prose": ("Here is the plan: first do this, then that.", "$: it is not a single JSON object"),
+    "prose before it": (f"Sure!\n{answered(planned())}", "$: it is not a single JSON object"),
+    "cut off": (answered(planned())[:-20], "$: it is not a single JSON object"),
+    "nothing": ("", "$: it is not a single JSON object"),
     "a list": (json.dumps([planned()]), "$: the JSON does not fit the schema"),
-    "a lone surrogate": (answered(planned(title="\ud800")), "$: it is no whole JSON object"),
+    "a lone surrogate": (answered(planned(title="\ud800")), "$: it is not a single JSON object"),
     "nested beyond reason": ("[" * 100_000, "$: "),
     "a key twice": ('{"questions": [], "tasks": [], "tasks": []}', "$: a key stands twice"),
     "another key at the top": ('{"questions": [], "tasks": [], "status": "done"}', "$: the JSON does not fit"),
