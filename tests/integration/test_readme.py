@@ -203,6 +203,34 @@ def test_every_command_of_a_page_works(name: str, tmp_path: Path, small_project:
         follow(text, folder, ralph_on_path)
 
 
+def test_the_workflow_runs_night_after_night(
+    tmp_path: Path, small_project: Path, ralph_on_path: str, *, thorough: bool
+) -> None:
+    """Each step, in a fresh clone as a runner has it; with --thorough a second night goes on where the first ended."""
+    (text,) = (step.content for step in steps((ROOT / "docs/ci.md").read_text("utf-8")) if step.title)
+    runs = YAML(typ="safe", pure=True).load(text)["jobs"]["ralph"]["steps"]
+    home, origin = tmp_path / "home", tmp_path / "origin"
+    shutil.copytree(small_project, home)
+    for name in ("sudo", "npm", "pipx", "gh"):
+        (tmp_path / "bin" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "bin" / name).write_text("#!/bin/sh\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    path = f"{tmp_path / 'bin'}:{ralph_on_path}"
+    add = 'ralph task add {0} "Do {0}" --outcome done --acceptance "It is there" && git add -A && git commit -qm {0}'
+    begin = f"ralph init --empty && {add.format('one')} && git init -q --bare -b main {origin}"
+    merge = f"git pull -q --no-rebase {origin} ralph/night && {add.format('two')}"
+    for night, before in enumerate((begin, merge) if thorough else (begin,), start=1):
+        ready = shell(f"{before} && git push -q {origin} main", home, path)
+        assert ready.returncode == 0, ready.stderr
+        runner = tmp_path / f"runner{night}"
+        subprocess.run(["git", "clone", "-q", origin, runner], check=True)
+        for step in runs:
+            done = shell(step.get("run", ""), runner, path)
+            told = f"night {night}: {step}: {done.stdout[-3000:]} {done.stderr[-3000:]}"
+            assert done.returncode == 0, told
+        assert f"{night} of {night} task" in shell("ralph status", runner, path).stdout
+
+
 def test_the_table_of_commands_has_each_and_every_option_that_is_named_exists(
     tmp_path: Path, ralph_on_path: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
