@@ -12,7 +12,8 @@ from rulebook_ralph.config.settings import Limits
 from rulebook_ralph.tasks.iteration import CompletionStatus, Decision, Iteration
 from rulebook_ralph.tasks.model import Stage
 from rulebook_ralph.tasks.results import MERGE, StopReason, Verdict
-from rulebook_ralph.tasks.text import counted
+from rulebook_ralph.tasks.text import counted, cut
+from rulebook_ralph.verify.judge import LONGEST_REASON
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +239,7 @@ def _blocked(reason: str, stop_reason: StopReason, feedback: str, *, counts: boo
         feedback=feedback,
         rollback=True,
         counts=counts,
-        blocked_reason=reason,
+        blocked_reason=cut(reason, LONGEST_REASON),
         stop_reason=stop_reason,
     )
 

@@ -72,7 +72,7 @@ class Case:
 class Verifiers:
     """What rules verify with, made once a run. `ask` is the judging model, None where there is none (`no_model` says
     why). `scratch` is a folder in the cache. `commit_message` makes the message that commit hooks see. `answers` are
-    those that were given with yes, so that the same is not asked again of a merged tree.
+    those that were given with yes, so that the same is not asked again of a merged tree; `said` is what was told once.
     """
 
     repository: Repository
@@ -88,6 +88,13 @@ class Verifiers:
     report: Callable[[events.Event], None]
     commit_message: Callable[[Case], str] = lambda case: f"{case.task.title}\n\nRalph-Task: {case.task.id}\n"
     answers: MutableMapping[tuple[int, str, str], AskedItem] = field(default_factory=dict)
+    said: set[str] = field(default_factory=set)
+
+    def say_once(self, why: str) -> None:
+        """Tell the person why nobody judged, once a run."""
+        if why not in self.said:
+            self.said.add(why)
+            self.report(events.Notice("warning", why))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

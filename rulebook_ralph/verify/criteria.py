@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from rulebook_ralph.report.events import Notice
 from rulebook_ralph.tasks.criteria import External, MultiStage, Part, Semantic, StringMatch, Verification
 from rulebook_ralph.tasks.criteria_reading import part_verification
 from rulebook_ralph.tasks.results import CheckResult, Verdict, Verified, feedback_excerpt
-from rulebook_ralph.verify.execution import quoted
-from rulebook_ralph.verify.rules import is_promised
+from rulebook_ralph.verify.execution import quoted, telling
+from rulebook_ralph.verify.rules import awaiting_approval, is_promised
 
 if TYPE_CHECKING:
     from rulebook_ralph.verify.case import Case, NamedCriteria
@@ -35,31 +34,23 @@ def criteria_hold(case: Case, examination: Examination) -> Verdict | None:
     examination.checks.extend(verified.results)
     examination.log.extend(verified.warnings)
     for warning in verified.warnings:
-        examination.verifiers.report(Notice("warning", warning))
+        examination.verifiers.say_once(f"{case.task.id}: {warning}")
     if not verified.passed:
         return Verdict(
             action="continue",
             hook="criteria",
-            reason=f"the criteria are not met: {verified.reason}",
+            reason=f"not met: {verified.reason}",
             feedback=f"What completes this stage does not hold yet.\n\n{verified.feedback}",
         )
     unjudged = next((result for result in verified.results if result.method == "semantic" and result.skipped), None)
     if unjudged is not None and not verified.proven and _rests_on_a_promise(case, examination):
-        return Verdict(
-            action="stop",
-            hook="criteria",
-            reason=f"needs approval: {unjudged.reason}, and no test or command turned from red to green",
-            feedback="The work is kept and waits for a person's approval.",
-            stop_reason="blocked",
-            counts=False,
-            awaits_approval=True,
-        )
+        return awaiting_approval("criteria", "no test or command turned from red to green", unjudged.reason)
     if unjudged is None or verified.proven or any(gate.passed for gate in examination.gate_results() if gate.required):
         return None
     return Verdict(
         action="continue",
         hook="criteria",
-        reason=f"nothing but the agent's word says that it is done: {unjudged.reason}",
+        reason="nothing but the agent's word says that it is done",
         feedback="No model judged the criteria, which is not your doing, and neither a gate nor a command passed that "
         "would show that the work is done. Go over it against the acceptance criteria once more, and say so again.",
         counts=False,
@@ -99,7 +90,7 @@ def _is_proof(result: CheckResult) -> bool:
 def _together(found: Sequence[Verified], failed: Sequence[Verified]) -> Verified:
     return Verified(
         passed=not failed,
-        reason=", ".join(each.reason for each in failed),
+        reason="; ".join(each.reason for each in failed),
         feedback="\n\n".join(each.feedback for each in failed),
         results=tuple(result for each in found for result in each.results),
         warnings=tuple(warning for each in found for warning in each.warnings),
@@ -110,7 +101,8 @@ def _together(found: Sequence[Verified], failed: Sequence[Verified]) -> Verified
 def _leaf(result: CheckResult, feedback: str) -> Verified:
     if result.passed:
         return Verified(passed=True, results=(result,))
-    reason = f"{result.step} ({result.reason or 'failed'})"
+    said = telling(result.output) if result.exit_code is not None and result.reason.startswith("exit code") else ""
+    reason = f"{result.step}: {said or result.reason or 'failed'}"
     return Verified(passed=False, reason=reason, feedback=feedback, results=(result,))
 
 
@@ -159,7 +151,7 @@ class _Verifier:
             told = f"\n{feedback_excerpt(result.output)}" if result.output.strip() else ""
             return _leaf(result, f"The check '{step}' failed: {result.reason}{told}")
         instead = self._string_match(step)
-        warning = f"{step}: {result.reason}; the promise was taken instead"
+        warning = f"{result.reason}; the promise was taken instead"
         return replace(instead, results=(result, *instead.results), warnings=(warning,))
 
     def _multi_stage(self, multi: MultiStage, step: str) -> Verified:
@@ -223,7 +215,7 @@ def _whole(multi: MultiStage, step: str, done: Mapping[str, Verified]) -> Verifi
     whole = _together(ran, list(_failed_of(multi, done)))
     if whole.passed and not any(found.passed for found in ran):
         whole = _together(ran, ran)
-        whole = replace(whole, reason=f"{step} (not one of its parts passed: {whole.reason})")
+        whole = replace(whole, reason=f"{step}: none of its parts passed: {whole.reason}")
     result = CheckResult(step=step, method="multi_stage", command="", passed=whole.passed, reason=whole.reason)
     return replace(whole, results=(*whole.results, result))
 

@@ -186,10 +186,8 @@ class Table:
         for difference in decision.differences(self.base_tests, self.new, decision.lost):
             tests = tuple(test for test in difference.tests if not self._may_change.match(test.partition("::")[0]))
             if tests or not difference.tests:
-                question = (
-                    f"{difference.step}: tests that passed are not run any more: {difference.why}; is that right?"
-                )
-                yield OpenItem("changed", question, tests, self._changed_paths())
+                what = f"{difference.step}: tests that passed are not run any more: {difference.why}"
+                yield OpenItem("changed", what, "is that right?", tests, self._changed_paths())
 
     def _not_held(self) -> Iterator[OpenItem]:
         """The new code with the base's checks, and with older ones of whose change nobody was asked."""
@@ -210,9 +208,10 @@ class Table:
 
     def _expectations(self, held: Difference, run: GateRun, *, earlier: bool) -> OpenItem:
         whose = "as they were before an earlier task of this run" if earlier else "as they were"
-        why = "" if held.tests else f" ({held.why})"
-        question = f"{held.step}: with the checks {whose} the new code fails{why}; does the task ask for just that?"
-        return OpenItem("changed", question, held.tests, self._changed_paths(), run.result.output)
+        why = "" if held.tests else f": {held.why}"
+        what = f"{held.step}: with the checks {whose} the new code fails{why}"
+        ask = "does the task ask for just that?"
+        return OpenItem("changed", what, ask, held.tests, self._changed_paths(), run.result.output)
 
     def _reference(self, commit: str) -> Runs:
         """What the base's code gave with those checks."""
@@ -227,10 +226,8 @@ class Table:
         others += [hook.name for hook in self._verifiers.config.hooks]
         for change in self.changed:
             if gates := self.files.other_gates(change.path, others):
-                question = (
-                    f"{change.path}, by which {' and '.join(gates)} judge, was changed: does it still ask as much?"
-                )
-                yield OpenItem("changed", question, (), (change.path,))
+                what = f"{change.path}, by which {' and '.join(gates)} judge, was changed"
+                yield OpenItem("changed", what, "does it still ask as much?", (), (change.path,))
 
     def _source(self) -> Iterator[OpenItem]:
         """Existing source that was changed where tests live in it."""
@@ -242,8 +239,8 @@ class Table:
             if change.status != "A" and not self.files.is_check(change.path) and not _SOURCE.match(change.path)
         )
         if paths:
-            question = "Tests live in these source files, which were changed: do they still expect as much?"
-            yield OpenItem("changed", question, (), paths)
+            what = "source files in which tests live were changed"
+            yield OpenItem("changed", what, "do they still expect as much?", (), paths)
 
     def _unasked(self) -> Iterator[OpenItem]:
         """Checks that an earlier task of this run brought, which nobody was asked about, and which lose lines now."""
@@ -254,8 +251,8 @@ class Table:
         again = tuple(change.path for change in self.changed if change.status != "A" and change.path in known)
         paths = tuple(path for path in again if self._loses_lines(path))
         if paths:
-            question = "These checks came or changed with an earlier task, and are changed again: do they ask as much?"
-            yield OpenItem("changed", question, (), paths)
+            what = "checks that came or changed with an earlier task are changed again"
+            yield OpenItem("changed", what, "do they ask as much?", (), paths)
 
     def _criteria_changed(self) -> Iterator[OpenItem]:
         """Commands of criteria that pass, but not with the check files that were there."""
@@ -265,8 +262,8 @@ class Table:
         for name, external in self.commands:
             now, before = self._command(self.case.tree, name, external), self._command(mixed, name, external)
             if now.passed and not before.passed:
-                question = f"{external.command}: this passes, but not with the check files as they were; is that right?"
-                yield OpenItem("changed", question, (), self._changed_paths(), before.output)
+                what = f"{external.command}: this passes, but not with the check files as they were"
+                yield OpenItem("changed", what, "is that right?", (), self._changed_paths(), before.output)
 
     # Proof
 
@@ -302,10 +299,10 @@ class Table:
             if step.name in self.new
             for name in decision.only_new_names(self._there[step.name], self.new[step.name])
         )
-        hint = "; new tests only show that a name is there now" if names else ""
+        hint = ": new tests only show that a name is there now" if names else ""
         for criterion in task.acceptance_criteria or (task.description.strip() or task.title,):
-            question = f"No test or command turned from red to green{hint}. Does this hold: {criterion}"
-            yield OpenItem("unproven", question, names)
+            what = f"no test or command turned from red to green{hint}"
+            yield OpenItem("unproven", what, f"does this hold: {criterion}", names)
 
     def _judged_by_criteria(self) -> bool:
         """Whether a model judges the acceptance criteria anyway, as the criteria of the stage."""

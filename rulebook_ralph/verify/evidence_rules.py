@@ -9,19 +9,19 @@ from msgspec.structs import replace
 
 from rulebook_ralph.agents.question import GivenUpError, ModelError
 from rulebook_ralph.config.settings import Answer
-from rulebook_ralph.report.events import Notice
 from rulebook_ralph.tasks.results import AskedItem, Evidence, Verdict, feedback_excerpt
 from rulebook_ralph.tasks.text import capital, clipped, some
 from rulebook_ralph.verify.decision import Difference
+from rulebook_ralph.verify.execution import telling
 from rulebook_ralph.verify.gates import GateRun, red_words
 from rulebook_ralph.verify.questions import OpenItem, ask_about
-from rulebook_ralph.verify.rules import is_promised, nothing_changed, says_blocked
+from rulebook_ralph.verify.rules import awaiting_approval, is_promised, nothing_changed, says_blocked
 
 if TYPE_CHECKING:
     from rulebook_ralph.verify.case import Case
     from rulebook_ralph.verify.judge import Examination
 
-_ALREADY = "No file was changed, as the work is said to be there already. Does this hold: "
+_ALREADY = "no file was changed, as the work is said to be there already"
 
 
 def something_changed(case: Case, examination: Examination) -> Verdict | None:
@@ -46,7 +46,7 @@ def something_changed(case: Case, examination: Examination) -> Verdict | None:
     ):
         return nothing_changed(case, examination)
     if wanted:
-        items = [OpenItem("unproven", f"{_ALREADY}{criterion}") for criterion in wanted]
+        items = [OpenItem("unproven", _ALREADY, f"does this hold: {criterion}") for criterion in wanted]
         if (verdict := _answered(case, examination, items, allow=False)) is not None:
             nobody_said = verdict.awaits_approval and verifiers.config.integrity.unproven != "approve"
             return nothing_changed(case, examination) if nobody_said else verdict
@@ -73,12 +73,20 @@ def gates_hold(case: Case, examination: Examination) -> Verdict | None:
 
 
 def _red(case: Case, red: Sequence[tuple[GateRun, Difference]]) -> Verdict:
-    names = "; ".join(str(difference) for _, difference in red)
     told = [_told(run, difference) for run, difference in red]
     if case.parsed.quality_claims and (claimed := _claimed(case, red)):
         told.append(f"You claimed that these pass: {', '.join(claimed)}. Claim only what you have run.")
-    reason = clipped(f"gate failed: {names}")
+    reason = "; ".join(f"gate {run.step} failed: {_in_short(run, difference)}" for run, difference in red)
     return Verdict(action="continue", hook="gates", reason=reason, feedback="\n\n".join(told))
+
+
+def _in_short(run: GateRun, difference: Difference) -> str:
+    """What is told in one line: the tests, else the telling line of the output."""
+    result = run.result
+    if difference.tests:
+        return some(difference.tests, 3)
+    plain = difference.why == result.reason and result.exit_code is not None
+    return (telling(result.output) if plain else "") or difference.why
 
 
 def _told(run: GateRun, difference: Difference) -> str:
@@ -135,7 +143,7 @@ def _answered(case: Case, examination: Examination, items: Sequence[OpenItem], *
         _record(examination, tuple(AskedItem(item=str(item), answer="yes") for item in rest), "person")
         return None
     if waiting := [item for item in rest if modes[item] == "approve"]:
-        return _needs_approval(examination, waiting, "integrity asks for a person")
+        return _needs_approval(examination, waiting, "integrity leaves it to a person")
     return _asked(case, examination, rest) if rest else None
 
 
@@ -144,7 +152,7 @@ def _asked(case: Case, examination: Examination, items: Sequence[OpenItem]) -> V
     known = {item: verifiers.answers.get((case.iteration, case.task.id, str(item))) for item in items}
     new = [item for item in items if known[item] is None]
     if new and verifiers.ask is None:
-        return _needs_approval(examination, new, verifiers.no_model or "no model is configured to be asked")
+        return _needs_approval(examination, new, verifiers.no_model or "no judging model is configured")
     if new and verifiers.ask is not None:
         try:
             given = ask_about(case, examination, new, verifiers.ask)
@@ -162,7 +170,7 @@ def _asked(case: Case, examination: Examination, items: Sequence[OpenItem]) -> V
 
 def _not_asked(examination: Examination, items: Sequence[OpenItem], error: ModelError) -> Verdict:
     """The work waits: for a person, or where asking again later could help for as long as the run says."""
-    reason = f"the judging model could not be asked: {error}"
+    reason = f"the judging model: {clipped(str(error)) or 'no answer'}"
     if isinstance(error, GivenUpError) and error.stop_reason not in ("blocked", "error"):
         return Verdict(action="stop", hook="evidence", reason=reason, stop_reason=error.stop_reason, counts=False)
     return _needs_approval(examination, items, reason)
@@ -170,17 +178,8 @@ def _not_asked(examination: Examination, items: Sequence[OpenItem], error: Model
 
 def _needs_approval(examination: Examination, items: Sequence[OpenItem], why: str) -> Verdict:
     _record(examination, tuple(AskedItem(item=str(item)) for item in items), "")
-    told = some([str(item) for item in items], 3)
-    examination.verifiers.report(Notice("info", clipped(f"needs approval ({why}): {told}")))
-    return Verdict(
-        action="stop",
-        hook="evidence",
-        reason=f"needs approval: {clipped(told)} ({why})",
-        feedback="The work is kept and waits for a person's approval.",
-        stop_reason="blocked",
-        counts=False,
-        awaits_approval=True,
-    )
+    examination.verifiers.say_once(why)
+    return awaiting_approval("evidence", some(list(dict.fromkeys(item.what for item in items)), 2, "; "), why)
 
 
 def _refused(refused: Sequence[AskedItem]) -> Verdict:

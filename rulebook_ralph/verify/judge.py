@@ -14,7 +14,7 @@ from rulebook_ralph.git.repository import GitError
 from rulebook_ralph.report.events import Notice
 from rulebook_ralph.tasks.results import ChangedCheck, CheckResult, Evidence, Verdict
 from rulebook_ralph.tasks.review import Review
-from rulebook_ralph.tasks.text import clipped, some
+from rulebook_ralph.tasks.text import clipped, cut, printable, some
 from rulebook_ralph.verify.case import Case, Judgement, Verifiers
 from rulebook_ralph.verify.criteria import criteria_hold
 from rulebook_ralph.verify.evidence import Table
@@ -63,6 +63,9 @@ class Examination:
         return read_diff(self.verifiers.repository, self.case.base, self.case.tree)
 
 
+LONGEST_REASON = 120
+"""A reason is one line; what is told of it in full stands in the feedback and the checks."""
+
 Rule = Callable[[Case, Examination], Verdict | None]
 
 
@@ -95,6 +98,7 @@ def judge(case: Case, verifiers: Verifiers, *, only: Sequence[Rule] | None = Non
     """The verdict on an attempt. Raises Cancelled, GitError, and RalphError for what ends the run."""
     examination = Examination(case, verifiers)
     verdict = _verdict(case, examination, RULES if only is None else only)
+    verdict = replace(verdict, reason=cut(printable(verdict.reason), LONGEST_REASON))
     if verdict.action == "continue":
         told = filter(None, (verdict.feedback, *_denials(case)))
         verdict = replace(verdict, feedback="\n\n".join(told))

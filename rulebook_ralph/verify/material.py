@@ -295,7 +295,7 @@ def asked(
             if cancelled.is_set():
                 raise Cancelled from error
             raise
-    raise ModelError(f"its answer cannot be used: {problem}")
+    raise ModelError(f"no usable answer: {problem}")
 
 
 def schema_of(kind: type[msgspec.Struct]) -> Mapping[str, Any]:

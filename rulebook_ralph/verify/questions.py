@@ -44,15 +44,20 @@ _LONGEST_REASON = 2_000
 
 @dataclass(frozen=True, slots=True)
 class OpenItem:
-    """One thing to be answered: a setting of `integrity` says what becomes of `changed` and `unproven`; a `criterion`
-    is one of the stage's own.
+    """One thing to be answered: what was found, and what is asked of it. A setting of `integrity` says what becomes of
+    `changed` and `unproven`; a `criterion` is one of the stage's own.
     """
 
     kind: Literal["changed", "unproven", "criterion"]
-    question: str
+    what: str
+    ask: str = ""
     tests: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     output: str = ""
+
+    @property
+    def question(self) -> str:
+        return f"{self.what}; {self.ask}" if self.ask else self.what
 
     def __str__(self) -> str:
         named = self.tests or self.paths

@@ -212,13 +212,14 @@ def reviewers_agree(case: Case, examination: Examination) -> Verdict | None:
 
 def _verdict(tier: Tier, review: Review) -> Verdict:
     if review.decision == "REVISE":
-        reason = f"the {tier} review says REVISE: {review.summary}"
+        worst = review.issues[0]
+        reason = f"the {tier} review says REVISE: {worst.place}: {worst.description}"
         return Verdict(action="continue", hook="review", reason=reason, feedback=feedback(review))
     if review.unasked:  # another attempt would be paid for, and not be reviewed either
         return Verdict(
             action="stop",
             hook="review",
-            reason=f"the {tier} reviewer could not be asked: {review.reason}; the work is kept and waits for it",
+            reason=f"the {tier} reviewer: {review.reason}",
             feedback="The work could not be reviewed, which is not your doing. If it is done, leave it; say so again.",
             stop_reason=review.stop_reason or "error",
             counts=False,

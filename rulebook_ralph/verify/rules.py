@@ -142,6 +142,19 @@ def says_blocked(case: Case, examination: Examination) -> Verdict | None:
     return Verdict(action="stop", hook="blocked", reason=reason, stop_reason="blocked", feedback=reason)
 
 
+def awaiting_approval(hook: str, open_still: str, why: str) -> Verdict:
+    """The work is kept until a person agrees to it, as nobody could judge what is open."""
+    return Verdict(
+        action="stop",
+        hook=hook,
+        reason=f"needs approval: {open_still}",
+        feedback=f"The work is kept and waits for a person's approval ({why}).",
+        stop_reason="blocked",
+        counts=False,
+        awaits_approval=True,
+    )
+
+
 def promise_given(case: Case, _: Examination) -> Verdict | None:
     """The stage's promise, alone on its line in the final message, or the pattern that stands for it; and no denial."""
     if case.result is None:

@@ -77,7 +77,7 @@ def test_the_object_for_programs(project: Project) -> None:
         "one",
         "coder",
         False,
-        "coder/there (exit code 1)",
+        "coder/there: nothing there",
     )
     assert (two["passed"], two["checks"]) == (None, [])
     (there, whole) = one["checks"]

@@ -11,6 +11,7 @@ import pytest
 from rulebook_ralph.agents.question import GivenUpError, ModelError, Question
 from rulebook_ralph.config.settings import VerificationStep
 from rulebook_ralph.git.repository import GitError
+from rulebook_ralph.report.events import Notice
 from rulebook_ralph.tasks.criteria import External
 from rulebook_ralph.tasks.results import AgentResult, ParsedIteration
 from rulebook_ralph.verify import judge as judging
@@ -136,7 +137,7 @@ def test_a_bad_answer_is_asked_for_once_more(court: Court, bad: str) -> None:
 def test_a_model_that_fails_costs_no_attempt(court: Court, error: Exception, stop: str) -> None:
     verdict = court.judge(WORK, Failing(error)).verdict
     assert (verdict.action, verdict.stop_reason, verdict.counts) == ("stop", stop, False)
-    assert str(error) in verdict.reason
+    assert str(error) in verdict.reason + verdict.feedback
 
 
 def test_a_fault_of_the_judges_own_costs_no_attempt(court: Court, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +180,7 @@ def test_the_question_is_an_envelope(court: Court) -> None:
 
 def test_a_no_tells_the_agent_what_and_where(court: Court) -> None:
     judgement = court.judge(WORK, NO())
-    assert "Does this hold: it is done" in judgement.verdict.feedback
+    assert "does this hold: it is done" in judgement.verdict.feedback
     assert "No (new.txt): so it is: no" in judgement.verdict.feedback
 
 
@@ -227,3 +228,26 @@ def test_protected_files_are_looked_at_before_anything_is_run(tmp_path: Path) ->
     assert court.judge({"app.txt": "sound, still\n"}, YES()).verdict.hook == "protect"
     assert court.runs() == 0
     court.clones.close()
+
+
+def test_a_reason_is_one_short_line(court: Court) -> None:
+    """The telling line of the output first; the rest stands in the feedback."""
+    noisy = External(command="echo starting; echo 'FAIL: missing want/alpha'; exit 1")
+    verdict = court.judge(WORK, YES(), criteria=noisy).verdict
+    assert verdict.reason == "not met: coder: FAIL: missing want/alpha"
+    assert "Result: exit code 1" in verdict.feedback
+    long = External(command=f"echo 'error: {'long ' * 100}'; exit 1")
+    reason = court.judge(WORK, YES(), criteria=long).verdict.reason
+    assert len(reason) == 120
+    assert reason.startswith("not met: coder: error: long long")
+
+
+def test_why_nobody_judged_is_said_once_and_not_in_the_reason(court: Court) -> None:
+    for number in (1, 2):
+        verdict = court.judge({f"{number}.txt": "x\n"}, Failing(*["I think yes"] * 2), iteration=number).verdict
+        assert verdict.reason == "needs approval: no test or command turned from red to green"
+        assert "no usable answer: it is not a single JSON object" in verdict.feedback
+    told = [event.text for event in court.seen if isinstance(event, Notice)]
+    assert [text for text in told if "usable" in text] == [
+        "the judging model: no usable answer: it is not a single JSON object"
+    ]

@@ -312,7 +312,7 @@ def test_cc59_a_failed_verification_goes_on_and_the_next_attempt_is_told_why(sto
 def test_cc60_at_the_limit_the_last_verification_is_the_reason(story: Story) -> None:
     wrong = story.task("wrong")
     assert wrong.status == "blocked"
-    last = "1 of 1 attempt used; the last one: the criteria are not met: coder (exit code 4)"
+    last = "1 of 1 attempt used; the last one: not met: coder: broken thing"
     assert (wrong.blocked_reason or "").startswith(last)
 
 
@@ -321,7 +321,7 @@ def test_cc61_every_verification_is_kept_with_verdict_reason_and_time(story: Sto
     (check,) = [check for check in second.checks if check.method == "external"]
     assert (check.step, check.passed, check.reason, check.output) == ("coder", False, "exit code 1", "by attempt 2\n")
     assert second.started_at <= (second.ended_at or "")
-    assert "the criteria are not met: coder (exit code 1)" in story.project.folder.progress.read_text("utf-8")
+    assert "not met: coder: by attempt 2" in story.project.folder.progress.read_text("utf-8")
 
 
 def test_cc72_status_shows_how_far_the_loop_is(story: Story) -> None:
@@ -361,4 +361,4 @@ def test_cc90_after_a_model_that_failed_the_loop_goes_on(story: Story) -> None:
         ("semantic", True)
     ]
     assert story.task("judged").status == "completed"
-    assert "warning: coder: " in story.ran.out + story.ran.err
+    assert "warning: judged: " in story.ran.out + story.ran.err

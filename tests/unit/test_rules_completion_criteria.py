@@ -414,7 +414,7 @@ def test_cc37_a_part_is_required_unless_told_otherwise_and_its_failure_ends_the_
 def test_cc38_a_part_that_is_not_required_only_warns() -> None:
     found, ran = staged(part("a", False, required=False), part("b", True))
     assert (found.passed, ran) == (True, ["a", "b"])
-    assert found.warnings == ("failed, but is optional: coder/a (exit code 1)",)
+    assert found.warnings == ("failed, but is optional: coder/a: E it does not add",)
 
 
 def test_cc39_without_require_all_the_rest_is_run_and_a_required_failure_still_fails() -> None:
@@ -446,7 +446,7 @@ def test_cc41_every_method_inside_really_runs_nested_ones_too(promised: bool, gr
 
 def test_cc42_the_reason_names_every_required_part_that_failed() -> None:
     found, _ = staged(part("a", False), part("b", True), part("c", False), require_all=False)
-    assert found.reason == "coder/a (exit code 1), coder/c (exit code 1)"
+    assert found.reason == "coder/a: E it does not add; coder/c: E it does not add"
 
 
 def test_cc43_a_whole_of_which_nothing_passed_has_not_passed() -> None:

@@ -184,6 +184,7 @@ def attempt(
         redactor=Redactor({"MY_PASSWORD": secret}),
         cancelled=Event(),
         report=lambda _: None,
+        say_once=lambda _: None,
     )
     return case, Examination(verifiers, case)
 

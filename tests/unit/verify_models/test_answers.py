@@ -16,7 +16,13 @@ class Yes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @pytest.mark.parametrize(
-    "text", ['{"yes": true}', ' {"yes": true}\n', '```json\n{"yes": true}\n```', 'Here:\n```\n{"yes": true}\n```\n']
+    "text",
+    [
+        '{"yes": true}',
+        ' {"yes": true}\n',
+        '```json\n{"yes": true}\n```',
+        'Here:\n```\n{"yes": true}\n```\nThat is all.',
+    ],
 )
 def test_an_answer_may_stand_in_one_fence(text: str) -> None:
     assert decoded(text, Yes).yes

@@ -45,7 +45,7 @@ def test_a_command_decides_and_its_output_is_told(toy: Project) -> None:
     failed = verified(
         toy, External(command="make check", working_dir="src", output_contains="ok", output_not_contains="bad")
     )
-    assert failed.reason == "coder (exit code 1)"
+    assert failed.reason == "coder: E it does not add"
     assert failed.feedback.splitlines() == [
         "The check 'coder' failed.",
         "Command: make check",
@@ -81,25 +81,25 @@ def test_parts_run_in_order_up_to_the_first_required_failure(toy: Project) -> No
         ("coder/b", False),
         ("coder", False),
     ]
-    assert found.reason == "coder/b (exit code 1)"
+    assert found.reason == "coder/b: E it does not add"
     every = verified(toy, MultiStage(stages=stages, require_all=False))
     assert [result.step for result in every.results] == ["coder/a", "coder/b", "coder/c", "coder/d", "coder"]
-    assert "coder/d (not run: it needs 'b', which did not pass)" in every.reason
+    assert "coder/d: not run: it needs 'b', which did not pass" in every.reason
 
 
 def test_an_optional_part_is_a_warning_but_one_must_pass(toy: Project) -> None:
     stages = (part("soft", "false", required=False), part("hard", "true"))
     found = verified(toy, MultiStage(stages=stages))
-    assert (found.passed, found.warnings) == (True, ("failed, but is optional: coder/soft (exit code 1)",))
+    assert (found.passed, found.warnings) == (True, ("failed, but is optional: coder/soft: E it does not add",))
     none = verified(toy, MultiStage(stages=stages[:1]))
     assert not none.passed
-    assert "not one of its parts passed" in none.reason
+    assert "none of its parts passed" in none.reason
 
 
 def test_parts_within_parts_are_known_by_their_path(toy: Project) -> None:
     inner = {"stages": [{"name": "unit", "method": "external", "config": {"command": "false"}}]}
     found = verified(toy, MultiStage(stages=(Part(name="all", method="multi_stage", config=inner),)))
-    assert found.reason == "coder/all/unit (exit code 1)"
+    assert found.reason == "coder/all/unit: E it does not add"
 
 
 class Slow(Gates):

@@ -99,7 +99,7 @@ def test_an_answer_that_contradicts_itself_or_the_change_is_asked_for_again(toy:
     assert "Your last answer could not be used: " in questions[1].instructions
     never, _ = look(toy, bad)
     assert (never.decision, never.unasked) == ("UNDECIDED", True), "it is nobody's doing"
-    assert "its answer cannot be used" in never.reason
+    assert "no usable answer" in never.reason
 
 
 def test_a_reviewer_that_cannot_be_asked_decides_nothing(toy: Project) -> None:
@@ -189,14 +189,14 @@ def test_the_deep_reviewer_is_asked_before_a_task_completes_and_only_where_the_q
     assert [each.tier for each in examination.review.looks] == ["quick"]
     verdict, examination, questions = judged(toy, revise())
     assert (verdict.action, verdict.hook, len(questions)) == ("continue", "review", 1)
-    assert verdict.reason == "the quick review says REVISE: 1 high"
+    assert verdict.reason == "the quick review says REVISE: app.py:3: It divides by zero."
     assert "1. app.py:3 (high, logic_bug): It divides by zero." in verdict.feedback
 
 
 def test_work_waits_for_a_reviewer_that_cannot_be_asked_and_is_not_charged(toy: Project) -> None:
     verdict, examination, _ = judged(toy, GivenUpError("no network", "blocked"))
     assert (verdict.action, verdict.stop_reason, verdict.counts) == ("stop", "blocked", False)
-    assert "the work is kept and waits for it" in verdict.reason
+    assert verdict.reason == "the quick reviewer: no network"
     assert examination.review.decision == "UNDECIDED"
 
 
