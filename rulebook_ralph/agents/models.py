@@ -30,11 +30,14 @@ _COULD_NOT_BE_ASKED: frozenset[ErrorKind] = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class FoundModel:
-    """`ask` is None where there is no model; then `missing` says why, in one line. `name` is for people."""
+    """`ask` is None where there is no model; then `missing` says why, in one line. `name` is for people, `executor` the
+    agent that asks it; empty for the API.
+    """
 
     ask: Ask | None
     missing: str = ""
     name: str = ""
+    executor: str = ""
 
 
 def model_from(
@@ -86,7 +89,8 @@ def model_from(
         cancelled=cancelled,
         spend=lambda names, usage, cost: spend((*names, settings.model, settings.id), usage, cost),
     )
-    return FoundModel(agent, name=settings.id)
+    meant = without_tools(settings, choice.model).model
+    return FoundModel(agent, name=meant or f"{settings.id}'s own model", executor=settings.id)
 
 
 def without_tools(settings: Executor, model: str) -> Executor:

@@ -9,14 +9,15 @@ from rulebook_ralph.errors import ExitCode, RalphError
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One matter. `wrong` is what keeps a run from starting or its tasks from being completed, `unknown` what nobody
-    can tell from here. `advice` is what to do; `exit_code` what a run would end with, where it is wrong.
+    """One matter. An `error` keeps a run from starting or its tasks from being completed, `unknown` is what nobody can
+    tell from here. `advice` is what to do, `output` what a command said; `exit_code` is what a run would end with.
     """
 
-    state: Literal["ok", "warning", "wrong", "unknown"]
+    state: Literal["ok", "warning", "error", "unknown"]
     text: str
     advice: str = ""
     exit_code: ExitCode = ExitCode.INVALID
+    output: str = ""
 
     def __str__(self) -> str:
         return f"{self.text}; {self.advice}" if self.advice else self.text
@@ -26,12 +27,12 @@ def ok(text: str) -> Diagnosis:
     return Diagnosis("ok", text)
 
 
-def warning(text: str, advice: str = "") -> Diagnosis:
-    return Diagnosis("warning", text, advice)
+def warning(text: str, advice: str = "", *, output: str = "") -> Diagnosis:
+    return Diagnosis("warning", text, advice, output=output)
 
 
-def wrong(text: str, advice: str = "", exit_code: ExitCode = ExitCode.INVALID) -> Diagnosis:
-    return Diagnosis("wrong", text, advice, exit_code)
+def wrong(text: str, advice: str = "", exit_code: ExitCode = ExitCode.INVALID, *, output: str = "") -> Diagnosis:
+    return Diagnosis("error", text, advice, exit_code, output)
 
 
 def unknown(text: str, advice: str = "") -> Diagnosis:
@@ -45,8 +46,8 @@ def refused(error: RalphError) -> Diagnosis:
 
 
 def exit_code(diagnoses: Iterable[Diagnosis]) -> ExitCode:
-    """0 where nothing is wrong, a run's own exit code where all that is wrong has the same, else 2."""
-    codes = {each.exit_code for each in diagnoses if each.state == "wrong"}
+    """0 without an error, a run's own exit code where all errors have the same, else 2."""
+    codes = {each.exit_code for each in diagnoses if each.state == "error"}
     if not codes:
         return ExitCode.OK
     return codes.pop() if len(codes) == 1 else ExitCode.INVALID

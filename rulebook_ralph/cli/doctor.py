@@ -21,7 +21,8 @@ from rulebook_ralph.cli.places import (
     require_agreed,
 )
 from rulebook_ralph.cli.validate import all_problems
-from rulebook_ralph.config.requirements import tasks_without_criteria
+from rulebook_ralph.config import requirements
+from rulebook_ralph.config.settings import Config
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.git import attempts
 from rulebook_ralph.git.cache import cache_root
@@ -38,9 +39,11 @@ from rulebook_ralph.tasks.results import CheckResult
 from rulebook_ralph.tasks.text import counted, duration, printable, some
 from rulebook_ralph.verify.workspace import Cancelled
 
-_SHOWN = {"ok": "ok", "warning": "warning", "wrong": "WRONG", "unknown": "?"}
+_SHOWN = {"ok": "ok", "warning": "warning", "error": "error", "unknown": "?"}
+_OUTPUT_LINES = 4
 _LEAST_FREE = 1024**3
 _NOT_FOUND = 127
+_SETUP_FAILED = "not run: workspace.setup failed"
 _HOOKS = ("pre-commit", "commit-msg")
 
 
@@ -53,8 +56,8 @@ def command(app: App, *, no_gates: bool, trust_commands: bool, json: bool) -> in
     """Look at all that a run needs: git, the state, the agents and their logins, the lock, the sandbox, the disk; run
     the gates once, in a clone. Changes nothing of yours.
 
-    Each line is ok, a warning, WRONG (a run would not start, or complete nothing), or ? where it cannot be told. Ends
-    with 0 when nothing is wrong, else with the exit code that a run would have: 2, 3 for the gates, 5 for an agent.
+    Each line is ok, a warning, an error (a run would not start, or complete nothing), or ? where it cannot be told.
+    Ends with 0 without errors, else with the exit code that a run would have: 2, 3 for the gates, 5 for an agent.
     """
     found: list[tuple[str, Diagnosis]] = []
     with app.console(json=json) as console, interruptible() as cancelled:
@@ -66,6 +69,8 @@ def command(app: App, *, no_gates: bool, trust_commands: bool, json: bool) -> in
                     found.append((group, each))
                     if not json:
                         console.line(printable(f"  {_SHOWN[each.state]:<8} {each}"))
+                        for line in each.output.splitlines():
+                            console.line(printable(f"           | {line}"))
         except Cancelled:
             return ExitCode.INTERRUPTED
         code = exit_code(each for _, each in found)
@@ -87,7 +92,7 @@ def _looks(
     yield "agents", lambda: doctor_agents.examine(app, opened, prd)
     yield "lock", lambda: _lock(app, prd)
     yield "system", lambda: _system(app, opened)
-    yield "gates", lambda: _gates(opened, run=gates, cancelled=cancelled)
+    yield "gates", lambda: _gates(opened, prd, run=gates, cancelled=cancelled)
 
 
 def _safely(look: Callable[[], Iterable[Diagnosis]]) -> Iterator[Diagnosis]:
@@ -177,7 +182,7 @@ def _ralph(app: App, opened: OpenedProject | None, problem: RalphError | None, p
         yield ok(f"configuration: {', '.join(files) if files else 'built-in values alone'}")
     folder = StateFolder(project_root(app))
     if not folder.path.is_dir():
-        yield wrong(f"no task list in {folder.root}", "make one: ralph init")
+        yield ok('no task list yet; make one: ralph init, or ralph plan "what you want"')
         return
     if opened is not None:
         preflight.require_writable(opened.project)
@@ -188,7 +193,7 @@ def _ralph(app: App, opened: OpenedProject | None, problem: RalphError | None, p
         still_open = sum(task.status != "completed" for task in prd.tasks)
         iterations = counted(len(history.numbers(folder)), "iteration")
         yield ok(f"prd.json: {counted(len(prd.tasks), 'task')}, {still_open} to be completed; {iterations}")
-    if prd is not None and (bare := [task.id for task in tasks_without_criteria(prd)]):
+    if prd is not None and (bare := [task.id for task in requirements.tasks_without_criteria(prd)]):
         yield warning(
             f"without criteria of their own, so that the gates and the promise decide: {some(bare)}",
             f"say what done means: ralph task edit {bare[0]} --acceptance …",
@@ -248,13 +253,21 @@ def _room(what: str, path: Path) -> Diagnosis:
     return ok(said) if free >= _LEAST_FREE else warning(f"only {said}", "make room: a full disk ends a run")
 
 
-def _gates(opened: OpenedProject | None, *, run: bool, cancelled: Cancellation) -> Iterator[Diagnosis]:
+def _gates(opened: OpenedProject | None, prd: Prd | None, *, run: bool, cancelled: Cancellation) -> Iterator[Diagnosis]:
     if opened is None:
         yield unknown("not run: the project or its configuration cannot be used")
         return
-    steps = opened.project.config.verification.gates
+    config, steps = opened.project.config, opened.project.config.verification.gates
+    if opened.found is not None:
+        found = "; ".join(f"{step.name}: {step.command}" for step in steps)
+        yield ok(f"found in the project, as no gate is configured: {found}")
+        yield from (warning(note) for note in opened.found.notes if "not on PATH" in note)
+    if config.workspace.setup:
+        yield ok(f"clones are set up by: {config.workspace.setup}")
+    if config.workspace.link:
+        yield ok(f"clones share what is installed: {some(config.workspace.link)}, read-only in the sandbox")
     if not any(step.required for step in steps):
-        yield wrong("no required gate is configured or found", "add one to verification.steps: name, kind, command")
+        yield _nothing_required(config, prd)
     if not steps:
         return
     if not run or lock.holder(opened.project.private / lock.LOCK) is not None:
@@ -264,10 +277,27 @@ def _gates(opened: OpenedProject | None, *, run: bool, cancelled: Cancellation) 
     with verifying.tools(opened.project, report=_silently, cancelled=cancelled) as tools:
         tree = verifying.standing_tree(opened.project.repository)
         results = [gate.result for gate in tools.verifiers.gates.run(tree)]
+    if results[0].reason.startswith(_SETUP_FAILED):
+        text = f"workspace.setup failed: {config.workspace.setup}"
+        advice = "mend it in .rulebook-ralph/config.yaml, or share what is installed: workspace: {link: [.venv]}"
+        yield wrong(text, advice, ExitCode.BLOCKED, output=_tail(results[0].output))
+        return
     yield from map(_gate, results)
     required = [result for result in results if result.required]
     if required and not any(result.passed for result in required):
-        yield wrong("no required gate passes", "mend the tree or the gates: ralph verify", ExitCode.BLOCKED)
+        yield wrong("no required gate passes", "mend the tree or the gates", ExitCode.BLOCKED)
+
+
+def _nothing_required(config: Config, prd: Prd | None) -> Diagnosis:
+    """As a run sees it: where no gate is required, each open task needs criteria of its own that Ralph can run."""
+    still_open = [task for task in prd.tasks if task.status != "completed"] if prd else []
+    bare = [task.id for task in still_open if not requirements.is_verified_by_itself(config, task)]
+    advice = "add one: ralph config set verification.steps '[{name: tests, command: \"make test\"}]'"
+    if bare:
+        return wrong(f"no required gate, and no criteria that Ralph can run: {some(bare)}", advice)
+    if not still_open:
+        return warning("no required gate is configured or found", f"{advice}, or give each task criteria of its own")
+    return ok("no required gate; the criteria of each open task decide")
 
 
 def _silently(event: Event) -> None:
@@ -276,23 +306,25 @@ def _silently(event: Event) -> None:
 
 def _gate(result: CheckResult) -> Diagnosis:
     """Red on the base is held against no task, so it stops no run; a gate that cannot run never becomes green."""
-    took = duration(result.duration_ms / 1000)
+    took, output = duration(result.duration_ms / 1000), _tail(result.output)
     if result.passed:
         return ok(f"{result.step}: {result.ending}, {took}")
     text = f"{result.step}: failed ({result.reason}), {took}"
     if not result.required:
-        return warning(f"{text}; it is not required", "see its output: ralph verify")
+        return warning(f"{text}; it is not required", output=output)
     if result.exit_code in (None, _NOT_FOUND):
-        return wrong(text, "install what it needs, or change it in verification.steps", ExitCode.BLOCKED)
-    return warning(text, "see its output: ralph verify")
+        return wrong(text, "install what it needs, or change verification.steps", ExitCode.BLOCKED, output=output)
+    return warning(text, "tasks may leave it as it is, and add nothing to it", output=output)
+
+
+def _tail(output: str) -> str:
+    """The last lines that say something."""
+    return "\n".join([line[:200] for line in output.splitlines() if line.strip()][-_OUTPUT_LINES:])
 
 
 def _summary(states: list[str]) -> str:
-    bad, warnings = states.count("wrong"), states.count("warning")
-    beside = f"; {counted(warnings, 'warning')}" if warnings else ""
-    if not bad:
-        return f"nothing is wrong{beside}"
-    return f"{bad} {'matter is' if bad == 1 else 'matters are'} wrong{beside}"
+    found = [counted(states.count(each), each) for each in ("error", "warning") if each in states]
+    return ", ".join(found) or "no problems"
 
 
 def _as_json(found: list[tuple[str, Diagnosis]], code: ExitCode) -> dict[str, object]:
@@ -300,6 +332,7 @@ def _as_json(found: list[tuple[str, Diagnosis]], code: ExitCode) -> dict[str, ob
         "success": code == ExitCode.OK,
         "exitCode": int(code),
         "diagnoses": [
-            {"group": group, "state": each.state, "text": each.text, "advice": each.advice} for group, each in found
+            {"group": group, "state": each.state, "text": each.text, "advice": each.advice, "output": each.output}
+            for group, each in found
         ],
     }

@@ -1,15 +1,15 @@
 """The agents and models that a run of this project would use: installed, logged in, their limits kept."""
 
-import itertools
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from threading import Event
 
 from rulebook_ralph.agents.access import Login, find_login
 from rulebook_ralph.agents.agent import Probe
+from rulebook_ralph.agents.models import FoundModel
 from rulebook_ralph.agents.prices import cost_problem
-from rulebook_ralph.agents.question import names_agent
 from rulebook_ralph.agents.roster import Roster
 from rulebook_ralph.cli.agents import probe_all
 from rulebook_ralph.cli.app import App
@@ -20,6 +20,8 @@ from rulebook_ralph.config.settings import Config, Executor
 from rulebook_ralph.errors import ExitCode
 from rulebook_ralph.tasks.model import Prd
 from rulebook_ralph.verify import reviewers
+
+_WAITS = "what tests cannot decide waits for you (ralph approve)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,79 +36,105 @@ class _Use:
     fallbacks: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """What was found of an agent."""
+
+    settings: Executor
+    answer: Probe | str
+    login: Login
+
+    @property
+    def is_there(self) -> bool:
+        return isinstance(self.answer, Probe) and self.answer.installed
+
+    @property
+    def able(self) -> bool:
+        return self.is_there and self.login.state != "missing"
+
+
 def examine(app: App, opened: OpenedProject | None, prd: Prd | None) -> Iterator[Diagnosis]:
     """Each agent that would be used, then who judges and reviews."""
     if opened is None:
         yield unknown("not looked at: the project or its configuration cannot be used")
         return
-    config = opened.project.config
+    config, project = opened.project.config, opened.project.root
     roster = Roster(config, app.environment)
     uses = _used(config, roster, prd)
-    members = {use.executor: roster.settings_of(use.executor) for use in uses}
-    answers = probe_all(list(members.values()), roster.given)
-    logins = {
-        name: find_login(
-            settings,
-            {**roster.given, **settings.env},
-            home=app.home,
-            platform=sys.platform,
-            project=opened.project.root,
+    judge = roster.judging_model(Event())
+    reviews = {
+        (f"the {tier} reviewer {reviewer.id}", key): roster.model(
+            reviewers.with_model(config, reviewer, tier), Event(), named_by=reviewers.key_of(reviewer)
         )
-        for name, settings in members.items()
+        for key, tier, reviewer in reviewers.in_use(config, prd)
     }
-    able = {name for name in members if _is_there(answers[name]) and logins[name].state != "missing"}
+    asked = [model.executor for model in (judge, *reviews.values()) if model.executor]
+    settings = {name: roster.settings_of(name) for name in (*(use.executor for use in uses), *asked)}
+    answers = probe_all(list(settings.values()), roster.given)
+
+    def member(each: Executor) -> _Member:
+        environment = {**roster.given, **each.env}
+        login = find_login(each, environment, home=app.home, platform=sys.platform, project=project)
+        return _Member(each, answers[each.id], login)
+
+    members = {name: member(each) for name, each in settings.items()}
     for use in uses:
-        other = next((each for each in use.fallbacks if each in able), "")
-        answer, settings = answers[use.executor], members[use.executor]
-        yield _of_probe(use, settings, answer, other=other)
-        if _is_there(answer):
-            yield _of_login(use, logins[use.executor], other=other)
-            if config.limits.max_cost_usd and (problem := cost_problem(config.prices, settings)):
+        found = members[use.executor]
+        other = next((each for each in use.fallbacks if members[each].able), "")
+        yield _of_probe(use, found, other=other)
+        if found.is_there:
+            yield _of_login(use, found.login, other=other)
+            if config.limits.max_cost_usd and (problem := cost_problem(config.prices, found.settings)):
                 text, _, advice = problem.rpartition("; ")
                 yield wrong(text, advice)
-    yield from _models(config, roster, prd)
+    yield _judge(judge, members)
+    for (who, key), model in reviews.items():
+        if problem := _problem(model, members):
+            yield wrong(f"{who}: {problem}", f"or name another in {key}", ExitCode.AGENT)
+        else:
+            yield ok(f"{who}: {_told(model)}")
 
 
 def _used(config: Config, roster: Roster, prd: Prd | None) -> tuple[_Use, ...]:
     """Who works at the open tasks' stages, the default agent where none is open, and those that stand in for them."""
-    uses: dict[str, _Use] = {}
+    roles: dict[str, str] = {}
     for task in prd.tasks if prd else ():
         for stage in requirements.stages_of(config, task) if task.status != "completed" else ():
-            executor = requirements.executor_for(config, task, stage)
-            uses.setdefault(executor, _Use(executor, f"for {stage}", fallbacks=roster.chain(executor)[1:]))
-    if not uses:
-        executor = config.defaults.executor
-        uses[executor] = _Use(executor, "the default", fallbacks=roster.chain(executor)[1:])
-    for executor in list(uses):
-        for before, other in itertools.pairwise(roster.chain(executor)):
+            roles.setdefault(requirements.executor_for(config, task, stage), f"for {stage}")
+    roles = roles or {config.defaults.executor: "the default"}
+    uses = {name: _Use(name, role, fallbacks=roster.chain(name)[1:]) for name, role in roles.items()}
+    for executor in roles:
+        for before, other in pairwise(roster.chain(executor)):
             uses.setdefault(other, _Use(other, f"the fallback of {before}", vital=False))
     return tuple(uses.values())
 
 
-def _models(config: Config, roster: Roster, prd: Prd | None) -> Iterator[Diagnosis]:
-    """Who is asked where tests cannot decide, and who reviews."""
-    judge = roster.judging_model(Event())
-    if judge.ask is None:
-        yield warning(f"no judging model: {judge.missing}", "without one, what tests cannot decide waits for you")
-    else:
-        yield ok(f"the judging model: {judge.name}")
-    for key, tier, reviewer in reviewers.in_use(config, prd):
-        asked = reviewers.with_model(config, reviewer, tier)
-        model = roster.model(asked, Event(), named_by=reviewers.key_of(reviewer))
-        if model.ask is None:
-            who = f"the {tier} reviewer {reviewer.id}"
-            yield wrong(f"{who}: {model.missing}", f"or name another in {key}", ExitCode.AGENT)
-        else:
-            by = f" by {reviewer.executor}" if names_agent(reviewer.executor) else ""
-            yield ok(f"the {tier} reviewer {reviewer.id}: {model.name}{by}")
+def _judge(model: FoundModel, members: dict[str, _Member]) -> Diagnosis:
+    problem = _problem(model, members)
+    if problem:
+        return warning(f"no judging model: {problem}", f"without one, {_WAITS}")
+    return ok(f"the judging model: {_told(model)}")
 
 
-def _is_there(answer: Probe | str) -> bool:
-    return isinstance(answer, Probe) and answer.installed
+def _problem(model: FoundModel, members: dict[str, _Member]) -> str:
+    """Why a model cannot be asked; empty where it can."""
+    if model.ask is None:
+        return model.missing
+    agent = members.get(model.executor)
+    if agent is None or agent.able:
+        return ""
+    if not agent.is_there:
+        return agent.answer.problem if isinstance(agent.answer, Probe) else agent.answer
+    return f"agent {model.executor} has no key and no login; {agent.login.advice}"
 
 
-def _of_probe(use: _Use, settings: Executor, answer: Probe | str, *, other: str) -> Diagnosis:
+def _told(model: FoundModel) -> str:
+    return f"{model.name}, asked by {model.executor}" if model.executor else f"{model.name}, asked by the Anthropic API"
+
+
+def _of_probe(use: _Use, found: _Member, *, other: str) -> Diagnosis:
     """Whether the agent can be started; `other` is the fallback that could work in its place."""
+    settings, answer = found.settings, found.answer
     if isinstance(answer, Probe) and answer.installed:
         kind = f" ({settings.type})" if settings.type != use.executor else ""
         return ok(f"{use.executor}{kind}, {use.role}: {answer.version or 'there'}, permissions {settings.permissions}")

@@ -116,7 +116,7 @@ def _tools(python: _Python, is_there: Callable[[str], bool]) -> list[_Tool]:
     elif python.configures("flake8", ".flake8", "setup.cfg:flake8", "tox.ini:flake8") and is_there("flake8"):
         found.append(_Tool("lint", "flake8"))
     if python.configures("mypy", "setup.cfg:mypy", "mypy.ini:mypy", ".mypy.ini:mypy") and is_there("mypy"):
-        found.append(_Tool("typecheck", "mypy", "" if python.mypy_has_targets else "."))
+        found.append(_Tool("typecheck", "mypy", "" if python.mypy_has_targets else _product(python.project.root)))
     elif python.configures("pyright", "pyrightconfig.json") and is_there("pyright"):
         found.append(_Tool("typecheck", "pyright"))
     return found
@@ -185,6 +185,14 @@ def _names(tool: str, text: str) -> bool:
 
 def _quoted(word: str) -> str:
     return word if re.fullmatch(r"[\w./=-]+", word) else shlex.quote(word)
+
+
+def _product(root: Path) -> str:
+    """Where the code is that is no test: src, or the packages at the root."""
+    if _is_source_folder(root / "src"):
+        return "src"
+    packages = sorted(file.parent.name for file in root.glob("*/__init__.py"))
+    return " ".join(_quoted(name) for name in packages if name not in _TESTS) or "."
 
 
 def _test_files(root: Path) -> Iterator[Path]:

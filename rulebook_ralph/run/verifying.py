@@ -56,6 +56,9 @@ class StageVerdict:
         return not self.left_out and not self.verified.passed
 
 
+_INSTALLED = (".venv", "venv", "node_modules")
+
+
 @dataclass(frozen=True, slots=True)
 class VerifyOutcome:
     """Everything that was verified. `passed`: no required gate and no criterion fails, and something passed."""
@@ -167,12 +170,15 @@ class _OwnClones(Clones):
 
 
 def standing_tree(repository: Repository) -> str:
-    """The user's work tree as a tree object, new files too, the state folder aside. The index stays as it is."""
+    """The user's work tree as a tree object, new files too, but neither the state folder nor what package managers
+    installed there, ignored or not. The index stays as it is.
+    """
+    installed = [f":(exclude,glob)**/{name}/**" for name in _INSTALLED]
     with tempfile.TemporaryDirectory(prefix="ralph-") as folder:
         index = Path(folder, "index")
         if (own := repository.git_dir / "index").is_file():
             shutil.copyfile(own, index)
-        repository.run("add", "-A", "--", ".", f":(exclude){STATE_FOLDER}", index=index)
+        repository.run("add", "-A", "--", ".", f":(exclude){STATE_FOLDER}", *installed, index=index)
         return repository.text("write-tree", index=index)
 
 

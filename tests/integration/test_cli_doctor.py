@@ -45,7 +45,7 @@ def test_a_project_that_is_ready(project: Project) -> None:
     lines = ran.out.splitlines()
     assert [line for line in lines if line and line[0].isalpha()] == [
         *("git", "Ralph", "agents", "lock", "system", "gates"),
-        "nothing is wrong",
+        "no problems",
     ]
     assert "  ok       claude, for coder: 2.1.330, permissions full" in lines
     assert "  ok       claude: key or login in ANTHROPIC_API_KEY" in lines
@@ -73,7 +73,7 @@ def test_all_that_is_wrong_is_told_at_once_with_what_to_do(project: Project) -> 
     before = seen(project)
     ran = project.ralph("doctor", "--json")
     assert (ran.code, ran.json["exitCode"], ran.json["success"]) == (2, 2, False)
-    wrong, warnings = "\n".join(matters(ran, "wrong")), "\n".join(matters(ran, "warning"))
+    wrong, warnings = "\n".join(matters(ran, "error")), "\n".join(matters(ran, "warning"))
     for text in (
         "git: 'no..branch' is no name for a branch; set branch",
         "agents: agent missing: unknown type 'missing'",
@@ -96,7 +96,7 @@ def test_an_agent_alone_that_cannot_work_gives_its_own_exit_code(project: Projec
     project.environment.pop("ANTHROPIC_API_KEY")
     ran = project.ralph("doctor", "--json", "--no-gates")
     assert ran.code == 5
-    assert [told.split(";")[0] for told in matters(ran, "wrong")] == ["agents: claude: no key and no login was found"]
+    assert [told.split(";")[0] for told in matters(ran, "error")] == ["agents: claude: no key and no login was found"]
     assert matters(ran, "unknown") == ["gates: not run, as asked for: tests; "]
 
 
@@ -110,7 +110,7 @@ def test_an_agent_may_be_absent_as_long_as_one_that_stands_in_for_it_can_work(pr
     assert "no-such-codex was not found on PATH; its fallback second would work instead" in told
     project.environment.pop("ANTHROPIC_API_KEY")
     ran = project.ralph("doctor", "--json", "--no-gates")
-    assert (ran.code, len(matters(ran, "wrong")), len(matters(ran, "warning"))) == (5, 1, 1)
+    assert (ran.code, len(matters(ran, "error")), len(matters(ran, "warning"))) == (5, 1, 2)
 
 
 def test_no_gate_is_run_while_a_run_is_at_work(project: Project) -> None:
@@ -129,15 +129,60 @@ def test_outside_a_repository_and_before_init(tmp_path: Path, project: Project) 
     outside.mkdir()
     ran = project.ralph("doctor", "--json", cwd=outside)
     assert ran.code == 2
-    told = "\n".join(matters(ran, "wrong"))
+    told = "\n".join(matters(ran, "error"))
     assert "is not in a git repository; run 'git init'" in told
     assert not list(outside.iterdir())
     (project.root / STATE_FOLDER).rename(tmp_path / "aside")
     ran = project.ralph("doctor", "--json")
-    assert f"Ralph: no task list in {project.root}; make one: ralph init" in matters(ran, "wrong")
+    assert any(told.startswith("Ralph: no task list yet") for told in matters(ran, "ok"))
     nothing = project.environment | {"PATH": str(project.beside)}
     ran = Project(project.root, project.beside, environment=nothing).ralph("doctor", "--json")
-    assert matters(ran, "wrong")[0] == "git: git is not installed or not on PATH; install git"
+    assert matters(ran, "error")[0] == "git: git is not installed or not on PATH; install git"
+
+
+def test_a_judge_that_cannot_be_asked_is_none(project: Project) -> None:
+    agents = [{"id": "claude", "type": "claude"}, {"id": "second", "type": "codex", "command": "no-such-codex"}]
+    project.configure(gates=[TESTS], tools={"executors": agents}, defaults={"executor": "claude"})
+    ran = project.ralph("doctor", "--json", "--no-gates")
+    assert "agents: the judging model: claude-haiku-5-5, asked by the Anthropic API; " in matters(ran, "ok")
+    for executor, text in (("second", "no-such-codex was not found on PATH"), ("claude", "has no key and no login")):
+        project.environment.pop("ANTHROPIC_API_KEY", None)
+        project.environment["RALPH_JUDGE__EXECUTOR"] = executor
+        told = matters(project.ralph("doctor", "--json", "--no-gates"), "warning")
+        assert any(each.startswith("agents: no judging model") and text in each for each in told), told
+
+
+def test_without_a_required_gate_the_tasks_decide(project: Project) -> None:
+    project.configure(gates=[{"name": "a", "command": "true", "required": False}], defaults={"executor": "claude"})
+    by = {"coder": {"verificationMethod": "external", "verificationConfig": {"command": "true"}}}
+    project.tasks(task("one", completion=by))
+    told = matters(project.ralph("doctor", "--json"), "ok")
+    assert "gates: no required gate; the criteria of each open task decide; " in told
+    project.tasks(task("one", completion=by), task("two"))
+    ran = project.ralph("doctor", "--json")
+    assert (ran.code, project.ralph("run").code) == (2, 2)
+    assert any(each.startswith("gates: no required gate, and no criteria that") for each in matters(ran, "error"))
+    project.tasks()
+    assert any(each.startswith("gates: no required gate is") for each in matters(project.ralph("doctor", "--json")))
+
+
+def test_a_setup_that_fails_is_told_once_with_what_it_said(project: Project) -> None:
+    project.configure(
+        gates=[TESTS], workspace={"setup": "echo no such package; false"}, defaults={"executor": "claude"}
+    )
+    ran = project.ralph("doctor")
+    assert ran.code == 3
+    lines = ran.out[ran.out.index("\ngates") :].splitlines()
+    assert [line.split()[0] for line in lines if line] == ["gates", "ok", "error", "|", "1"], lines
+    assert lines[-2].strip() == "| no such package"
+
+
+def test_what_is_installed_in_the_tree_is_no_part_of_it(project: Project) -> None:
+    project.write({".venv/bin/python": "", "node_modules/a/index.js": "", "pkg/node_modules/b": ""})
+    project.configure(gates=[{"name": "look", "kind": "test", "command": "test ! -e .venv && test ! -e node_modules"}])
+    assert project.ralph("verify").code == 0
+    project.configure(gates=[{"name": "named", "kind": "test", "command": "test -e .venv/bin/python"}])
+    assert project.ralph("verify").code == 0, "a folder that a gate names is linked"
 
 
 def test_hostile_files_give_lines(project: Project) -> None:
@@ -164,5 +209,5 @@ def test_hostile_files_give_lines(project: Project) -> None:
         ran = project.ralph("doctor", "--json", "--no-gates")
         assert ran.code in (2, 5), (content, ran)
         assert json.loads(ran.out)["diagnoses"][-1]["group"] == "gates"
-        assert any(told.startswith("Ralph: ") for told in matters(ran, "wrong"))
+        assert any(told.startswith("Ralph: ") for told in matters(ran, "error"))
         assert "Error" not in ran.out

@@ -75,6 +75,8 @@ def package(scripts: dict[str, str], **more: object) -> str:
             {"pyproject.toml": "[tool.ruff.lint]\n[tool.mypy]\nfiles=['a']\n", "uv.lock": '"ruff" "mypy"'},
             {"lint": "uv run ruff check .", "typecheck": "uv run mypy"},
         ),
+        ({"mypy.ini": "[mypy]\n", "src/a/__init__.py": "", "b/__init__.py": ""}, {"typecheck": "mypy src"}),
+        ({"mypy.ini": "[mypy]\n", "b/__init__.py": "", "tests/__init__.py": ""}, {"typecheck": "mypy b"}),
         ({"mypy.ini": "[mypy]\npackages = a\n", ".flake8": ""}, {"lint": "flake8", "typecheck": "mypy"}),
         ({"tox.ini": "[tox]\n[testenv]\n"}, {"test": "tox"}),
         ({"tox.ini": "[testenv]\n[pytest]\n"}, {"test": "python3 -m pytest -q"}),
