@@ -89,8 +89,7 @@ def model_from(
         cancelled=cancelled,
         spend=lambda names, usage, cost: spend((*names, settings.model, settings.id), usage, cost),
     )
-    meant = without_tools(settings, choice.model).model
-    return FoundModel(agent, name=meant or f"{settings.id}'s own model", executor=settings.id)
+    return FoundModel(agent, name=settings.id, executor=settings.id)
 
 
 def without_tools(settings: Executor, model: str) -> Executor:

@@ -129,7 +129,7 @@ def _problem(model: FoundModel, members: dict[str, _Member]) -> str:
 
 
 def _told(model: FoundModel) -> str:
-    return f"{model.name}, asked by {model.executor}" if model.executor else f"{model.name}, asked by the Anthropic API"
+    return f"agent {model.executor}, without tools" if model.executor else f"{model.name}, by the Anthropic API"
 
 
 def _of_probe(use: _Use, found: _Member, *, other: str) -> Diagnosis:
