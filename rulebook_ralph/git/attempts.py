@@ -3,15 +3,15 @@
 import functools
 import os
 import re
-import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git.landing import SigningError, commit_tree
+from rulebook_ralph.git.objects import Entry, NewObjects
 from rulebook_ralph.git.repository import GitError, Repository
-from rulebook_ralph.git.trees import with_entries
+from rulebook_ralph.git.trees import tree_with, with_entries
 from rulebook_ralph.tasks.model import ITERATION_NUMBER, STATE_FOLDER
 
 MAX_OUTPUT_BYTES = 32 * 1024 * 1024
@@ -88,20 +88,26 @@ def save_attempt(repository: Repository, attempt: Attempt, *, seconds: int) -> s
     Its second parent holds `prompt.md` and `output.log`.
     """
 
-    def lines() -> Iterator[bytes]:
-        yield from _head(attempt.reference, 1, seconds, "prompt and output of an attempt")
-        yield b"M 100644 inline prompt.md\n" + _data(attempt.prompt.encode("utf-8", "surrogateescape"))
+    new = repository.objects.new()
+    entries = {"prompt.md": Entry("100644", new.add("blob", attempt.prompt.encode("utf-8", "surrogateescape")))}
+    try:
         if attempt.output_file.exists():
-            with tempfile.TemporaryFile() as cleaned:
-                cleaned.writelines(attempt.clean(_head_and_tail(attempt.output_file)))
-                yield b"M 100644 inline output.log\ndata %d\n" % cleaned.tell()
-                cleaned.seek(0)
-                yield from iter(functools.partial(cleaned.read, _BLOCK), b"")
-                yield b"\n"
-        yield from _head(attempt.reference, 2, seconds, attempt.message, parent=attempt.base)
-        yield f'merge :1\nM 040000 {attempt.tree} ""\n'.encode()
+            entries["output.log"] = Entry("100644", _stored_output(repository, attempt, new))
+        beside = new.commit(new.tree(entries), (), "prompt and output of an attempt", who=_WHO, seconds=seconds)
+        commit = new.commit(attempt.tree, (attempt.base, beside), attempt.message, who=_WHO, seconds=seconds)
+        repository.objects.write(new)
+        repository.objects.move(attempt.reference, commit)
+    except GitError as error:
+        raise _unsaved(repository, error) from None
+    return commit
 
-    return _import(repository, lines(), mark=2)
+
+def _stored_output(repository: Repository, attempt: Attempt, new: NewObjects) -> str:
+    """The object of the output without secrets; git takes a long one, as it needs not have it in memory."""
+    blocks = attempt.clean(_head_and_tail(attempt.output_file))
+    if attempt.output_file.stat().st_size <= _BLOCK:
+        return new.add("blob", b"".join(blocks))
+    return os.fsdecode(repository.run("hash-object", "-w", "--no-filters", "--stdin", lines=blocks)).strip()
 
 
 def attempts_of(repository: Repository, project: str) -> dict[str, str]:
@@ -145,12 +151,23 @@ def save_state(
     RalphError.
     """
 
-    def lines() -> Iterator[bytes]:
-        yield from _head(reference, 1, seconds, message, parent=parent)
-        for name, content in files.items():
-            yield os.fsencode(f"M 100644 inline {STATE_FOLDER}/{name}\n") + _data(content)
+    objects = repository.objects
+    new = objects.new()
+    entries = [(f"{STATE_FOLDER}/{name}", Entry("100644", new.add("blob", data))) for name, data in files.items()]
+    try:
+        before = repository.tree_of(parent) if parent else None
+        tree = tree_with(objects, before, entries, new)
+        commit = new.commit(tree, (parent,) if parent else (), message, who=_WHO, seconds=seconds)
+        objects.write(new)
+        objects.move(reference, commit)
+    except GitError as error:
+        raise _unsaved(repository, error) from None
+    return commit
 
-    return _import(repository, lines(), mark=1)
+
+def _unsaved(repository: Repository, error: GitError) -> RalphError:
+    why = (error.stderr.splitlines() or ["it gave no reason"])[0][:300]
+    return RalphError(f"git could not save to {repository.common_dir}: {why}; mend that, then run again")
 
 
 def state_references(repository: Repository) -> tuple[str, ...]:
@@ -159,10 +176,15 @@ def state_references(repository: Repository) -> tuple[str, ...]:
     return tuple(name for name in names if name.endswith("/state") and name.count("/") == _STATE_DEPTH)
 
 
+def entries_of_state(repository: Repository, revision: str) -> dict[str, Entry]:
+    """The files of a commit's state folder, by their paths within it. Raises GitError."""
+    folder = repository.entry(revision, STATE_FOLDER)
+    return repository.entries(folder.oid) if folder else {}
+
+
 def names_of_state(repository: Repository, reference: str) -> tuple[str, ...]:
     """The files of a saved state, as paths within the state folder. Raises GitError."""
-    listing = repository.run("ls-tree", "-r", "-z", "--name-only", reference, "--", f"{STATE_FOLDER}/")
-    return tuple(os.fsdecode(name).removeprefix(f"{STATE_FOLDER}/") for name in listing.split(b"\0") if name)
+    return tuple(sorted(entries_of_state(repository, reference)))
 
 
 def files_of_state(repository: Repository, reference: str, names: Sequence[str]) -> dict[str, bytes]:
@@ -192,29 +214,13 @@ def forget_in_state(repository: Repository, reference: str, names: Collection[st
     tree = with_entries(repository, repository.tree_of(before), entries)
     message = repository.text("log", "-1", "--format=%B", before, "--")
     commit = commit_tree(repository, tree, (before,), f"{message}\n", sign=False)
-    repository.run("update-ref", reference, commit, before)
+    repository.objects.move(reference, commit, before)
     return True
 
 
 def store(repository: Repository, content: bytes) -> str:
     """The object of that content, unchanged by any filter. Raises GitError."""
     return repository.text("hash-object", "-w", "--no-filters", "--stdin", stdin=content)
-
-
-# git fast-import
-
-
-def _head(reference: str, mark: int, seconds: int, message: str, *, parent: str | None = None) -> Iterator[bytes]:
-    if parent is None:
-        yield os.fsencode(f"reset {reference}\n")
-    yield os.fsencode(f"commit {reference}\nmark :{mark}\ncommitter {_WHO} {seconds} +0000\n")
-    yield _data(message.encode("utf-8", "replace"))
-    if parent is not None:
-        yield f"from {parent}\n".encode()
-
-
-def _data(content: bytes) -> bytes:
-    return b"data %d\n%b\n" % (len(content), content)
 
 
 def _head_and_tail(path: Path) -> Iterator[bytes]:
@@ -230,17 +236,3 @@ def _head_and_tail(path: Path) -> Iterator[bytes]:
         yield b"\n[ralph: %d bytes left out here]\n" % (size - 2 * half)
         file.seek(size - half)
         yield from iter(functools.partial(file.read, _BLOCK), b"")
-
-
-def _import(repository: Repository, lines: Iterator[bytes], *, mark: int) -> str:
-    """Have git write what a stream says; returns the commit of that mark. Raises RalphError."""
-    repository.private.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=repository.private, prefix=f"marks-{os.getpid()}-") as marks:
-        try:
-            repository.run("fast-import", "--quiet", "--force", f"--export-marks={marks.name}", lines=lines)
-        except GitError as error:
-            told = error.stderr.splitlines() or ["it gave no reason"]
-            where = repository.common_dir
-            raise RalphError(f"git could not save to {where}: {told[0][:300]}; mend that, then run again") from None
-        found = dict(line.split() for line in Path(marks.name).read_text("ascii").splitlines())
-    return found[f":{mark}"]

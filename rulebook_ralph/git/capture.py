@@ -6,13 +6,13 @@ is left out too, as a build's products are; it is absent then wherever the work 
 
 import os
 import stat
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rulebook_ralph.git.cache import open_up, take_down
-from rulebook_ralph.git.diff import GITLINK
+from rulebook_ralph.git.objects import GITLINK, Entry
 from rulebook_ralph.git.repository import GitError, Repository, within_state
 
 TIME_LIMIT = 300.0
@@ -246,11 +246,20 @@ def _stdin(paths: Sequence[str]) -> bytes:
     return b"".join(os.fsencode(path) + b"\0" for path in paths)
 
 
+def tracked_of(repository: Repository, tree: str) -> Tracked:
+    """What a tree has stand in a clone. Raises GitError."""
+    return _tracked(repository.entries(tree))
+
+
 def read_tracked(own: Repository) -> Tracked:
-    """What the index holds, but for what is left out of the clone. Raises GitError."""
-    lines = [
-        line for line in os.fsdecode(own.run("ls-files", "-s", "-t", "-z")).split("\0") if line[:1] not in ("", "S")
-    ]
-    submodules = frozenset(line.partition("\t")[2] for line in lines if line[2:8] == GITLINK)
-    paths = frozenset(line.partition("\t")[2] for line in lines)
+    """What the index says. Raises GitError."""
+    lines = filter(None, os.fsdecode(own.run("ls-files", "-s", "-z")).split("\0"))
+    fields = ((line.partition("\t")[2], line.split(" ", 2)) for line in lines)
+    return _tracked({path: Entry(mode, oid) for path, (mode, oid, _) in fields})
+
+
+def _tracked(entries: Mapping[str, Entry]) -> Tracked:
+    """All but the state, which is left out of clones."""
+    paths = frozenset(path for path in entries if not within_state(path))
+    submodules = frozenset(path for path in paths if entries[path].mode == GITLINK)
     return Tracked(paths - submodules, frozenset(folders_of(paths)), submodules)

@@ -14,13 +14,13 @@ from filelock import BaseFileLock, FileLock, Timeout
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git import git_folder
 from rulebook_ralph.git.cache import folder_for, open_up, put_copy, take_down, unwritable
-from rulebook_ralph.git.capture import TIME_LIMIT, Captured, Tracked, capture, is_below, read_tracked, walk
+from rulebook_ralph.git.capture import TIME_LIMIT, Captured, Tracked, capture, is_below, read_tracked, tracked_of, walk
+from rulebook_ralph.git.diff import changes
 from rulebook_ralph.git.repository import GitError, Repository, read_plain
 from rulebook_ralph.process.box import Box
 
 _FORMAT = b"1"
 """The way a clone is laid out. A clone of another way is made anew."""
-_TREES_KNOWN = 3
 _OLDEST = 7 * 86400
 """Seconds after which an unused clone is made anew: systems remove old files of such folders one by one."""
 
@@ -47,7 +47,8 @@ class Clone:
         self._own = replace(repository, root=self.root, git_dir=own, common_dir=own, environment=environment)
         self._base = ""
         self._tree = ""
-        self._tracked: dict[str, Tracked] = {}
+        self._is_as_captured = False
+        self._tracked = ("", Tracked())
         self._make()
         kept = os.fsdecode(read_plain(own / "prepared")).split("\0")
         self.fresh = not (own / "prepared").is_file()
@@ -68,6 +69,7 @@ class Clone:
             (self._own.git_dir / "format").unlink(missing_ok=True)
             self.forget_prepared()
             self._base = self._tree = ""
+            self._is_as_captured = False
             self._make()
         with self._writing():
             self._follow_rules(commit)
@@ -77,7 +79,9 @@ class Clone:
             except PermissionError:
                 open_up(self.root)
                 self._clean(keep=keep)
-            self._move(wanted)
+            if not self._is_as_captured or self._tree != wanted:
+                self._move(wanted)
+            self._is_as_captured = False
             git_folder.write_inner(self._repository, self._shared, self.root, commit)
             index = self._own.git_dir / "index"
             shutil.copy2(index, self.root / ".git" / "index")  # with its time, by which git knows what may have changed
@@ -119,14 +123,14 @@ class Clone:
             except PermissionError:
                 open_up(self.root)
                 captured = capture(self._own, self._prepared)
-        self._tree = captured.tree
+        self._tree, self._is_as_captured = captured.tree, True
         return captured
 
     def remove(self) -> None:
         """Remove the clone."""
         for path in (self.root, self._own.git_dir):
             take_down(path)
-        self._repository.run("update-ref", "-d", self._pin)
+        self._repository.objects.move(self._pin, None)
         self.close()
 
     def close(self) -> None:
@@ -161,10 +165,9 @@ class Clone:
         """Hold the commit against the user's `gc`, and take its rules of what is ignored and converted."""
         if self._base == commit:
             return
-        self._repository.run("update-ref", self._pin, commit)
-        rules = (":(glob)**/.gitignore", ":(glob)**/.gitattributes")
-        differs = ("diff-tree", "-r", "--name-only", self._base, commit, "--", *rules)
-        if not self._base or self._repository.run(*differs):
+        self._repository.objects.move(self._pin, commit)
+        before, rules = self._base, (".gitignore", ".gitattributes")
+        if not before or any(each.path.endswith(rules) for each in changes(self._repository, before, commit)):
             git_folder.write_rules(self._repository, self._shared, self._own.git_dir, commit)
         self._base = commit
 
@@ -218,12 +221,9 @@ class Clone:
 
     def _what_stands(self) -> Tracked:
         """What is tracked by the tree that was put there or captured last."""
-        known = self._tracked.get(self._tree)
-        if known is None:
-            known = read_tracked(self._own)
-            if self._tree:
-                self._tracked = {**dict(list(self._tracked.items())[-_TREES_KNOWN:]), self._tree: known}
-        return known
+        if self._tree != self._tracked[0]:
+            self._tracked = self._tree, tracked_of(self._repository, self._tree)
+        return self._tracked[1] if self._tree else read_tracked(self._own)
 
     def _unlock_index(self) -> None:
         (self._own.git_dir / "index.lock").unlink(missing_ok=True)  # of a git that was killed; nobody else has it

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Literal, cast
 
+from rulebook_ralph.git.objects import FOLDER, GITLINK, Entry
 from rulebook_ralph.git.repository import Repository, within_state
 
 MOST_OF_A_FILE = 4 * 1024 * 1024
 """Bytes of one version of a file, or of its patch, that are read."""
 MOST_OF_A_PATCH = 20 * 1024 * 1024
 """Bytes of patch that are kept of all files together."""
-GITLINK = "160000"
 
 _NULS, _FEW_NULS, _UNREADABLE = 0.01, 3, 0.1
 """So much of a text may be NULs (a few in any case) and no UTF-8: a NUL in a program hides nothing of it."""
@@ -87,13 +87,42 @@ class Versions:
     after: str | None
 
 
-def changes(repository: Repository, old_tree: str, new_tree: str, *, renames: bool = False) -> tuple[Change, ...]:
-    """The paths in which two trees differ, the state folder's included. Raises GitError."""
-    if old_tree == new_tree:
-        return ()
-    finding = "-M" if renames else "--no-renames"
-    ask = repository.known if all(map(repository.names_object, (old_tree, new_tree))) else repository.run
-    return tuple(_entries(ask("diff-tree", "-r", "-z", "--raw", finding, old_tree, new_tree)))
+def changes(repository: Repository, old_tree: str, new_tree: str) -> tuple[Change, ...]:
+    """The paths in which two trees or commits differ, the state folder's included. Raises GitError."""
+    tree, found = repository.objects.tree, []
+    left = [("", repository.tree_of(old_tree), repository.tree_of(new_tree))]
+    while left:
+        above, old_oid, new_oid = left.pop()
+        if old_oid == new_oid:
+            continue
+        old, new = tree(old_oid) if old_oid else {}, tree(new_oid) if new_oid else {}
+        for name in old.keys() | new.keys():
+            before, after = old.get(name), new.get(name)
+            if before == after:
+                continue
+            path = above + name
+            old_folder, before = (before.oid, None) if before and before.mode == FOLDER else ("", before)
+            new_folder, after = (after.oid, None) if after and after.mode == FOLDER else ("", after)
+            left.append((f"{path}/", old_folder, new_folder))
+            if before or after:
+                found.append(_change(path, before, after, repository.no_object))
+    return tuple(sorted(found, key=lambda each: os.fsencode(each.path)))
+
+
+def _change(path: str, before: Entry | None, after: Entry | None, nothing: str) -> Change:
+    if before is None or after is None:
+        status: Literal["A", "D", "M", "T"] = "A" if after else "D"
+    else:
+        status = "M" if before.mode[:3] == after.mode[:3] else "T"
+    old, new = before or Entry("000000", nothing), after or Entry("000000", nothing)
+    return Change(path, status, old.mode, new.mode, old.oid, new.oid)
+
+
+def _with_renames(repository: Repository, old_tree: str, new_tree: str) -> tuple[Change, ...]:
+    found = changes(repository, old_tree, new_tree)
+    if not {"A", "D"} <= {each.status for each in found}:
+        return found
+    return tuple(_entries(repository.run("diff-tree", "-r", "-z", "--raw", "-M", old_tree, new_tree)))
 
 
 def read_diff(repository: Repository, old_tree: str, new_tree: str) -> tuple[FileDiff, ...]:
@@ -104,7 +133,7 @@ def read_diff(repository: Repository, old_tree: str, new_tree: str) -> tuple[Fil
     if old_tree == new_tree:
         return ()
     with from_nowhere(repository) as asked, tempfile.TemporaryFile() as output:
-        entries = changes(asked, old_tree, new_tree, renames=True)
+        entries = _with_renames(asked, old_tree, new_tree)
         asked.run(*_SETTINGS, *_PATCH, old_tree, new_tree, output=output)
         output.seek(0)
         found = [file for file in _read_files(entries, output) if not within_state(file.path)]
@@ -156,47 +185,23 @@ def _lines_missing(lines: Sequence[str], others: Sequence[str]) -> tuple[Line, .
 
 
 def _read_texts(repository: Repository, old_tree: str, new_tree: str, files: Sequence[FileDiff]) -> Mapping[str, _Pair]:
-    names = {}
-    for file in files:
-        old = f"{old_tree}:{file.old_path or file.path}" if file.kind != "A" else ""
-        names[file.path] = (old, f"{new_tree}:{file.path}" if file.kind != "D" else "")
-    texts = _objects(repository, [name for pair in names.values() for name in pair if name])
-    return {path: (texts.get(old), texts.get(new)) for path, (old, new) in names.items()}
-
-
-def _objects(repository: Repository, names: Sequence[str]) -> dict[str, _Text | None]:
-    """Texts by `tree:path`."""
-    ids = _ids(repository, names)
-    asked = "".join(f"{oid}\n" for oid in sorted(set(ids.values()))).encode()
-    answers = repository.text("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=asked) if asked else ""
-    sizes = {
-        oid: int(size) for oid, _, size in (line.partition(" ") for line in answers.splitlines()) if size.isdigit()
+    return {
+        file.path: (
+            _read_text(repository, old_tree, file.old_path or file.path) if file.kind != "A" else None,
+            _read_text(repository, new_tree, file.path) if file.kind != "D" else None,
+        )
+        for file in files
     }
-    texts = {oid: _read_text(repository, oid, size) for oid, size in sizes.items()}
-    return {name: texts.get(oid) for name, oid in ids.items()}
 
 
-def _ids(repository: Repository, names: Sequence[str]) -> dict[str, str]:
-    """The blobs' names. A line of the question is a name: those with a line break are asked one by one."""
-    found: dict[str, str] = {}
-    plain = [name for name in names if "\n" not in name]
-    question = b"".join(os.fsencode(f"{name}\n") for name in plain)
-    answers = repository.run("cat-file", "--batch-check=%(objecttype) %(objectname)", stdin=question)
-    for name, answer in zip(plain, answers.split(b"\n"), strict=False):
-        if answer.startswith(b"blob "):
-            found[name] = answer.removeprefix(b"blob ").decode()
-    for name in set(names) - set(plain):
-        if oid := repository.answer("rev-parse", "--verify", "-q", "--end-of-options", name):
-            found[name] = oid
-    return found
-
-
-def _read_text(repository: Repository, oid: str, size: int) -> _Text | None:
-    """The text; of a large one nothing is kept but that it is one. None for what is no text."""
-    content = repository.run("cat-file", "blob", oid)
-    if size > MOST_OF_A_FILE:
+def _read_text(repository: Repository, tree: str, path: str) -> _Text | None:
+    """The text of a file; of a large one nothing is kept but that it is one. None for what is no text."""
+    content = repository.file_of(tree, path)
+    if content is None:
+        return None
+    if len(content) > MOST_OF_A_FILE:
         strange = len(content.translate(None, delete=bytes(range(128))))
-        return None if _is_binary(size, content.count(0), strange) else _Text("", large=True)
+        return None if _is_binary(len(content), content.count(0), strange) else _Text("", large=True)
     text = content.decode("utf-8", "replace")
     return None if _is_binary(len(text), text.count("\0"), text.count("\ufffd")) else _Text(text)
 

@@ -23,16 +23,15 @@ NO_CONVERSION = b"* !text !eol !crlf !ident !filter !working-tree-encoding !merg
 
 def read_rules(repository: Repository, tree: str, name: str) -> bytes:
     """What all files called `name` in a tree say (`.gitignore` or `.gitattributes`). Raises GitError."""
-    wanted = os.fsencode(name)
     found = []
-    for line in repository.run("ls-tree", "-r", "-z", "--full-tree", tree).split(b"\0"):
-        head, _, path = line.partition(b"\t")
-        folder, _, last = path.rpartition(b"/")
-        if last == wanted and head.startswith(b"100"):  # git follows no link here
-            found.append((os.fsdecode(folder), head.split()[2].decode()))
+    for path, entry in repository.entries(tree).items():
+        folder, _, last = path.rpartition("/")
+        if last == name and entry.mode.startswith("100"):  # git follows no link here
+            found.append((folder, entry.oid))
     found.sort(key=lambda pair: (pair[0].count("/") + bool(pair[0]), pair[0]))  # what is deeper decides, so it is last
     below = below_ignoring if name == ".gitignore" else below_attributes
-    parts = [below(folder, repository.run("cat-file", "blob", oid)) for folder, oid in found]
+    read = ((folder, repository.objects.read(oid)) for folder, oid in found)
+    parts = [below(folder, each.content) for folder, each in read if each]
     return b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts if part)
 
 

@@ -1,12 +1,13 @@
 """What of a user's stands in the way of a landing: edits, staged or not, and files that git does not hold."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rulebook_ralph.git.capture import folders_of
-from rulebook_ralph.git.diff import GITLINK, Change
+from rulebook_ralph.git.diff import Change
+from rulebook_ralph.git.objects import GITLINK
 from rulebook_ralph.git.repository import Repository
 
 
@@ -40,9 +41,10 @@ class Surroundings:
         self._repository = repository
         self._root = repository.root
         self._was_begun = was_begun
-        self._entries, self._unmerged = _read_index(repository, index)
-        listing = repository.run("diff-files", "-z", "--name-only", "--ignore-submodules=all", index=index)
-        self._edited = frozenset(os.fsdecode(path) for path in listing.split(b"\0") if path)
+        self._entries: dict[str, _Entry] = {}
+        self._unmerged: set[str] = set()
+        self._edited: set[str] = set()
+        self._read(os.fsdecode(repository.run("ls-files", "-s", "-t", "-c", "-m", "-z", index=index)))
 
     def look(self, found: Sequence[Change]) -> tuple[list[Change], list[Change]]:
         """The changes whose files are the new ones already, and those whose files a killed landing left unfinished.
@@ -66,6 +68,18 @@ class Surroundings:
         if blocking:
             raise InTheWayError(NotAdvanced("your edits are in the way", tuple(sorted(blocking))))
         return same, torn
+
+    def _read(self, listing: str) -> None:
+        """Each entry has a line, and one more where its file is not as it says."""
+        for line in filter(None, listing.split("\0")):
+            head, _, path = line.partition("\t")
+            tag, mode, oid, stage = head.split(" ")
+            if tag == "C":
+                self._edited.add(path)
+                continue
+            self._entries[path] = _Entry(mode, oid, tag == "S")
+            if stage != "0":
+                self._unmerged.add(path)
 
     def _is_left_out(self, path: str) -> bool:
         entry = self._entries.get(path)
@@ -147,16 +161,3 @@ class Surroundings:
         """Whether a file is the beginning of the new version."""
         written = self._repository.run("cat-file", "--filters", f"--path={change.path}", change.new_oid)
         return written.startswith((self._root / change.path).read_bytes())
-
-
-def _read_index(repository: Repository, index: Path) -> tuple[Mapping[str, _Entry], set[str]]:
-    """The entries of the index, and the paths that are not merged."""
-    entries, unmerged = {}, set()
-    for line in os.fsdecode(repository.run("ls-files", "-s", "-t", "-z", index=index)).split("\0"):
-        head, _, path = line.partition("\t")
-        if path:
-            tag, mode, oid, stage = head.split(" ")
-            entries[path] = _Entry(mode, oid, tag == "S")
-            if stage != "0":
-                unmerged.add(path)
-    return entries, unmerged

@@ -18,9 +18,10 @@ from typing import IO, cast
 import psutil
 
 from rulebook_ralph.git.capture import folders_of
+from rulebook_ralph.git.command import start
 from rulebook_ralph.git.diff import Change, changes
 from rulebook_ralph.git.in_the_way import InTheWayError, NotAdvanced, Surroundings
-from rulebook_ralph.git.repository import OPTIONS, GitError, Repository, read_plain, within_state
+from rulebook_ralph.git.repository import GitError, Repository, read_plain, within_state
 
 __all__ = ["Advanced", "NotAdvanced", "SigningError", "advance", "commit_tree"]
 
@@ -195,8 +196,6 @@ def _following(repository: Repository) -> Path:
 def _follow(repository: Repository, index: Path, branch: str, new: str, old: str, *, reason: str) -> None:
     every = changes(repository, old, new)
     state = [each for each in every if within_state(each.path)]
-    with suppress(GitError):  # where something differs
-        repository.run("update-index", "-q", "--ignore-submodules", "--refresh", index=index)
     note, mark = _following(repository), f"{old} {new}\n".encode()
     around = Surroundings(repository, index, was_begun=read_plain(note) == mark)
     same, torn = around.look([each for each in every if not within_state(each.path)])
@@ -206,21 +205,30 @@ def _follow(repository: Repository, index: Path, branch: str, new: str, old: str
         _sync(note)
         for each in torn:
             (repository.root / each.path).unlink()
+        move = ("read-tree", "-m", "-u", "--no-recurse-submodules", old, new)
         try:
-            repository.run("read-tree", "-m", "-u", "--no-recurse-submodules", old, new, index=index)
+            try:
+                repository.run(*move, index=index)
+            except GitError:  # what is as it was may have another time
+                _refresh(repository, index)
+                repository.run(*move, index=index)
         except GitError as error:
             said = error.stderr.splitlines() or ["git gave no reason"]
             files = tuple(line.strip() for line in said if line.startswith("\t"))
             raise InTheWayError(NotAdvanced(f"git cannot bring the tree along: {said[0][:200]}", files)) from None
         if same:
-            with suppress(GitError):
-                repository.run("update-index", "-q", "--ignore-submodules", "--refresh", index=index)
+            _refresh(repository, index)
         _sync_tree(repository.root, [each.path for each in every if not within_state(each.path)])
         _sync(index)
         index.replace(repository.git_dir / "index")
         _sync(repository.git_dir)
         commit()
         note.unlink(missing_ok=True)
+
+
+def _refresh(repository: Repository, index: Path) -> None:
+    with suppress(GitError):  # where something differs
+        repository.run("update-index", "-q", "--ignore-submodules", "--refresh", index=index)
 
 
 def _enter(repository: Repository, index: Path, wanted: Sequence[Change]) -> None:
@@ -235,16 +243,7 @@ def _enter(repository: Repository, index: Path, wanted: Sequence[Change]) -> Non
 @contextmanager
 def _ref_locked(repository: Repository, branch: str, new: str, old: str, reason: str) -> Iterator["_Commit"]:
     """Hold the branch's own lock, with `old` found in it; the given function moves it. If Ralph dies, git lets go."""
-    process = subprocess.Popen(
-        ("git", *OPTIONS, "update-ref", "-m", reason, "--stdin"),
-        cwd=repository.root,
-        env=repository.environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        process_group=0,
-    )
-    with process:
+    with start(("update-ref", "-m", reason, "--stdin"), repository.root, repository.environment) as process:
         commit = _Commit(process)
         try:
             commit.say(f"start\nupdate refs/heads/{branch} {new} {old}\nprepare\n", answers=2)

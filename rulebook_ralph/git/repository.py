@@ -1,66 +1,41 @@
-"""A git repository, and how git is run in it: argv lists, fixed settings, no hooks, no questions, and time limits."""
+"""A git repository: what is asked of it, and git commands in it."""
 
 import os
 import re
 import shutil
-import signal
-import subprocess
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 
 from rulebook_ralph.errors import RalphError
+from rulebook_ralph.git.command import GitError, finish, start
+from rulebook_ralph.git.objects import FOLDER, GITLINK, Entry, Objects
 from rulebook_ralph.tasks.model import STATE_FOLDER
 
-_SETTINGS = (
-    "core.hooksPath=/dev/null",
-    "core.fsmonitor=false",
-    "core.untrackedCache=false",
-    "core.splitIndex=false",
-    "core.trustctime=true",
-    "core.checkStat=default",
-    "core.quotePath=false",
-    "core.safecrlf=false",
-    "gc.auto=0",
-    "maintenance.auto=false",
-    "core.fsync=committed",  # without it a power cut leaves refs whose objects are missing
-)
-OPTIONS = tuple(word for setting in _SETTINGS for word in ("-c", setting))
-"""The settings that every git command of Ralph's gets."""
+__all__ = ["GitError", "Repository", "config_entry", "open_repository", "read_plain", "unsupported", "within_state"]
 
 _FIXED = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
 _KEPT = re.compile(r"GIT_(?:AUTHOR|COMMITTER)_\w+|GIT_CONFIG_\w+|GIT_SSH\w*|GIT_ASKPASS|GIT_EXEC_PATH|GIT_PROXY\w*")
 """What a user's environment may set of git's own. All other variables lead git elsewhere or change its output."""
 _OLDEST_GIT = (2, 38)
-_MOST_ANSWERS, _MOST_KEPT = 512, 64 * 1024
-_SIGTERM_GRACE = 2.0
-
-
-class GitError(Exception):
-    """A git command that failed. `stderr` is git's message; `code` is -1 where it did not start or took too long."""
-
-    def __init__(self, command: tuple[str, ...], code: int, stderr: str) -> None:
-        super().__init__(f"git {command[0]} failed ({code}): {' '.join(stderr.split())[:500]}")
-        self.command = command
-        self.code = code
-        self.stderr = stderr.strip()
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
     """A work tree at `root` with its git folder; `common_dir` is the one that linked work trees share.
 
-    `environment` is the whole environment of its git commands.
+    `environment` is the whole environment of its git commands; `hooks` where the user's are, where that is known.
     """
 
     root: Path
     git_dir: Path
     common_dir: Path
     environment: Mapping[str, str] = field(repr=False)
-    hash_length: int = 40
-    _answers: dict[tuple[str, ...], bytes] = field(default_factory=dict, repr=False, compare=False)
+    hash_length: int
+    objects: Objects = field(repr=False, compare=False)
+    hooks: Path | None = None
 
     @property
     def private(self) -> Path:
@@ -88,50 +63,10 @@ class Repository:
         With `terminal` it may ask a person, as signing does; else ^C is for Ralph alone. With `output` that file gets
         what the command says; `lines` are fed to it one by one, for a command that says next to nothing.
         """
-        if any("\0" in argument for argument in arguments):
-            raise GitError(arguments, -1, "a name holds a NUL character")
         environment = self.environment if index is None else {**self.environment, "GIT_INDEX_FILE": str(index)}
-        try:
-            process = subprocess.Popen(
-                ("git", *OPTIONS, *arguments),
-                cwd=cwd or self.root,
-                env=environment,
-                stdin=subprocess.DEVNULL if stdin is None and lines is None else subprocess.PIPE,
-                stdout=output or subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                process_group=None if terminal else 0,
-            )
-        except (FileNotFoundError, NotADirectoryError) as error:
-            if str(error.filename) == str(cwd or self.root):
-                raise GitError(arguments, -1, f"the folder {cwd or self.root} is not there") from None
-            raise RalphError("git is not installed or not on PATH; install git") from None
-        with process:
-            try:
-                if lines is not None:
-                    _feed(process, lines)
-                said, errors = process.communicate(stdin, timeout=timeout)
-            except subprocess.TimeoutExpired:
-                _end(process, group=not terminal)
-                raise GitError(arguments, -1, f"no answer within {timeout} s") from None
-            except BaseException:
-                _end(process, group=not terminal)
-                raise
-        if process.returncode != 0:
-            raise GitError(arguments, process.returncode, errors.decode("utf-8", "replace"))
-        return said or b""
-
-    def known(self, *arguments: str) -> bytes:
-        """Like `run`, for a question about objects that are named by whole ids: its answer never changes, so git is
-        asked once.
-        """
-        if arguments not in self._answers:
-            said = self.run(*arguments)
-            if len(said) > _MOST_KEPT:
-                return said
-            if len(self._answers) >= _MOST_ANSWERS:
-                self._answers.clear()
-            self._answers[arguments] = said
-        return self._answers[arguments]
+        feeds = stdin is not None or lines is not None
+        process = start(arguments, cwd or self.root, environment, stdin=feeds, output=output, group=not terminal)
+        return finish(process, arguments, stdin=stdin, lines=lines or (), timeout=timeout, group=not terminal)
 
     def names_object(self, revision: str) -> bool:
         """Whether a revision is the whole id of an object."""
@@ -169,24 +104,49 @@ class Repository:
         return self.commit_of(f"refs/heads/{branch}")
 
     def commit_of(self, revision: str) -> str | None:
-        """The commit that a revision names, or None."""
-        return self.answer("rev-parse", "--verify", "-q", "--end-of-options", f"{revision}^{{commit}}")
+        """The commit that a revision names, or None. Raises GitError."""
+        found = self.objects.find(f"{revision}^{{commit}}")
+        return found.oid if found else None
 
     def head(self) -> str:
         """The commit that is checked out. Raises GitError."""
-        return self.text("rev-parse", "--verify", "HEAD^{commit}")
+        if (commit := self.commit_of("HEAD")) is None:
+            raise GitError(("rev-parse", "HEAD"), 128, "HEAD names no commit")
+        return commit
 
     def tree_of(self, revision: str) -> str:
         """The tree of a commit. Raises GitError."""
-        asked = ("rev-parse", "--verify", "--end-of-options", f"{revision}^{{tree}}")
-        return self.known(*asked).decode("ascii").strip() if self.names_object(revision) else self.text(*asked)
+        found = self.objects.find(f"{revision}^{{tree}}")
+        if found is None:
+            raise GitError(("rev-parse", revision), 128, f"{revision} names no tree")
+        return found.oid
 
     def file_of(self, revision: str, path: str) -> bytes | None:
-        """The content of a file in a commit or tree, or None."""
-        try:
-            return self.run("cat-file", "blob", f"{revision}:{path}")
-        except GitError:
-            return None
+        """The content of a file in a commit or tree, or None. Raises GitError."""
+        entry = self.entry(revision, path)
+        found = self.objects.read(entry.oid) if entry and entry.mode not in (FOLDER, GITLINK) else None
+        return found.content if found else None
+
+    def entry(self, revision: str, path: str) -> Entry | None:
+        """What stands at a path of a commit or tree, or None. Raises GitError."""
+        tree = self.objects.find(f"{revision}^{{tree}}")
+        entry = Entry(FOLDER, tree.oid) if tree else None
+        for name in path.split("/"):
+            entry = self.objects.tree(entry.oid).get(name) if entry and entry.mode == FOLDER else None
+        return entry
+
+    def entries(self, revision: str) -> dict[str, Entry]:
+        """Every file of a commit or tree, by path. Raises GitError."""
+        found = {}
+        left = [("", self.tree_of(revision))]
+        while left:
+            above, oid = left.pop()
+            for name, entry in self.objects.tree(oid).items():
+                if entry.mode == FOLDER:
+                    left.append((f"{above}{name}/", entry.oid))
+                else:
+                    found[above + name] = entry
+        return found
 
     def contains(self, commit: str, *, within: str = "HEAD") -> bool:
         """Whether a revision has that commit in its history."""
@@ -200,9 +160,15 @@ class Repository:
         return self.answer("merge-base", one, other)
 
     def recent_commits(self, count: int, *, until: str = "HEAD") -> tuple[str, ...]:
-        """The last commits, one line each, newest first."""
-        text = self.text("log", f"-{count}", "--no-decorate", "--format=%h %s", until, "--")
-        return tuple(line[:200] for line in text.splitlines())
+        """The last commits, one line each, newest first; of a merge what it was merged into."""
+        lines: list[str] = []
+        commit: str | None = until
+        while commit and len(lines) < count and (found := self.objects.read(f"{commit}^{{commit}}")):
+            head, _, message = found.content.decode("utf-8", "replace").partition("\n\n")
+            subject = " ".join(message.strip().partition("\n\n")[0].split())
+            lines.append(f"{found.oid[:8]} {subject}"[:200])
+            commit = next((line[7:] for line in head.splitlines() if line.startswith("parent ")), None)
+        return tuple(lines)
 
     def modified(self) -> tuple[str, ...]:
         """Tracked paths that differ from HEAD in the index or in the work tree, the state folder aside."""
@@ -212,6 +178,8 @@ class Repository:
 
     def hooks_folder(self) -> Path:
         """Where the user's hooks are. Ralph's own git runs none of them."""
+        if self.hooks is not None:
+            return self.hooks
         listing = os.fsdecode(self.run("config", "-z", "--type=path", "--get-all", "core.hooksPath"))
         configured = listing.split("\0")[:-2]  # the last one is Ralph's own
         return self.root / configured[-1] if configured else self.common_dir / "hooks"
@@ -238,10 +206,10 @@ def open_repository(folder: Path, environment: Mapping[str, str], *, config_copy
     With `config_copy` (a folder) Ralph's git uses a copy of the user's configuration as it is now, which is made there.
     """
     kept = {name: value for name, value in environment.items() if not name.startswith("GIT_") or _KEPT.fullmatch(name)}
-    outside = Repository(folder, folder / ".git", folder / ".git", {**kept, **_FIXED})
-    asked = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir", "HEAD^{commit}")
+    environment = {**kept, **_FIXED}
+    asked = ("rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir", "HEAD^{commit}")
     try:
-        answer = outside.text("rev-parse", *asked)
+        answer = os.fsdecode(finish(start(asked, folder, environment, stdin=False), asked)).rstrip("\n")
     except GitError as error:
         raise _not_opened(folder, error) from None
     try:
@@ -250,14 +218,15 @@ def open_repository(folder: Path, environment: Mapping[str, str], *, config_copy
         raise RalphError(
             f"the path of {str(folder)!r} or of its git folder has a line break in it; rename it"
         ) from None
-    root = Path(top)
+    root, common_dir = Path(top), (folder / common).resolve()
     if root.resolve() != folder.resolve():
         raise RalphError(f"{folder} is not the top of its git repository, which is {top}; work from there")
-    found = Repository(root, Path(git_dir), (folder / common).resolve(), outside.environment, len(head))
+    environment |= {"GIT_DIR": git_dir, "GIT_WORK_TREE": top}
     if config_copy is not None:
-        found = replace(found, environment=_with_copied_settings(found, config_copy))
-    fixed = {"GIT_DIR": git_dir, "GIT_WORK_TREE": top}
-    return replace(found, environment={**found.environment, **fixed})
+        environment |= _copied_settings(root, environment, config_copy)
+    objects = Objects(root, environment, common_dir / "objects", len(head))
+    found = Repository(root, Path(git_dir), common_dir, environment, len(head), objects)
+    return replace(found, hooks=found.hooks_folder()) if config_copy is not None else found
 
 
 def _not_opened(folder: Path, error: GitError) -> RalphError:
@@ -292,11 +261,10 @@ def unsupported(repository: Repository) -> str | None:
 # The user's settings as they were at the start
 
 
-def _with_copied_settings(repository: Repository, folder: Path) -> dict[str, str]:
-    """The environment with the user's configuration, ignore rules and attributes copied: agents can reach the files."""
-    environment = {**repository.environment, "GIT_DIR": str(repository.git_dir), "GIT_WORK_TREE": str(repository.root)}
-    asked = replace(repository, environment=environment)
-    fields = os.fsdecode(asked.run("config", "--list", "--show-scope", "--includes", "-z")).split("\0")
+def _copied_settings(root: Path, environment: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Variables for a copy of the user's configuration, ignore rules and attributes: agents can reach the files."""
+    asked = ("config", "--list", "--show-scope", "--includes", "-z")
+    fields = os.fsdecode(finish(start(asked, root, environment, stdin=False), asked)).split("\0")
     entries = [entry for scope, entry in zip(fields[::2], fields[1::2], strict=False) if scope == "global"]
     given = {entry.partition("\n")[0]: entry.partition("\n")[2] for entry in entries}
     home = Path(environment.get("HOME") or "/")
@@ -306,12 +274,12 @@ def _with_copied_settings(repository: Repository, folder: Path) -> dict[str, str
         for key, name in (("core.excludesfile", "ignore"), ("core.attributesfile", "attributes")):
             source = Path(given.get(key) or xdg / name)
             source = home / source.relative_to("~") if source.parts[:1] == ("~",) else source
-            (folder / name).write_bytes(read_plain(repository.root / source))
+            (folder / name).write_bytes(read_plain(root / source))
             entries.append(f"{key}\n{folder / name}")
         (folder / "config").write_bytes(os.fsencode("".join(map(config_entry, entries))))
     except OSError as error:
         raise RalphError(f"cannot write {folder}: {error.strerror}; make room there or change its owner") from None
-    return {**repository.environment, "GIT_CONFIG_GLOBAL": str(folder / "config")}
+    return {"GIT_CONFIG_GLOBAL": str(folder / "config")}
 
 
 def config_entry(entry: str) -> str:
@@ -334,23 +302,3 @@ def read_plain(path: Path) -> bytes:
         return path.read_bytes() if path.is_file() else b""
     except OSError:
         return b""
-
-
-def _feed(process: "subprocess.Popen[bytes]", lines: Iterable[bytes]) -> None:
-    with suppress(BrokenPipeError):  # git's own words say why
-        for line in lines:
-            cast("IO[bytes]", process.stdin).write(line)
-
-
-def _end(process: "subprocess.Popen[bytes]", *, group: bool) -> None:
-    """End a git command and what it started, filters for instance."""
-    for number in (signal.SIGTERM, signal.SIGKILL):  # on SIGTERM git removes its lock files
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number) if group else process.send_signal(number)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_SIGTERM_GRACE)
-            break
-    for pipe in (process.stdin, process.stdout, process.stderr):
-        with suppress(OSError):
-            if pipe is not None:
-                pipe.close()

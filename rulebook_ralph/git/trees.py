@@ -2,35 +2,21 @@
 
 import os
 import subprocess
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 
-from rulebook_ralph.git.diff import GITLINK, changes, from_nowhere
+from rulebook_ralph.git.command import OPTIONS
+from rulebook_ralph.git.diff import changes, from_nowhere
 from rulebook_ralph.git.git_folder import read_rules
-from rulebook_ralph.git.repository import OPTIONS, GitError, Repository
+from rulebook_ralph.git.objects import FOLDER, GITLINK, Entry, NewObjects, Objects
+from rulebook_ralph.git.repository import GitError, Repository
 
 _CONFLICTS = 1
 _MERGE = ("merge-tree", "--write-tree", "-z", "--name-only", "--messages")
-_NOBODY = {
-    f"GIT_{who}_{what}": value
-    for who in ("AUTHOR", "COMMITTER")
-    for what, value in (("NAME", "ralph"), ("EMAIL", "ralph"), ("DATE", "@0 +0000"))
-}
-"""Who makes the commits that are merged, which nothing names afterwards."""
+_NOBODY = "ralph <ralph>"
 _MOST_MESSAGES, _LONGEST_MESSAGE = 20, 300
 _PLAIN, _EXECUTABLE = "100644", "100755"
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A file of a tree."""
-
-    mode: str
-    oid: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +28,66 @@ class Merged:
     messages: tuple[str, ...] = ()
 
 
-def entries_of(repository: Repository, tree: str) -> dict[str, Entry]:
-    """Every file of a tree, by path. Raises GitError."""
-    found = {}
-    for line in os.fsdecode(repository.run("ls-tree", "-r", "-z", "--full-tree", tree)).split("\0"):
-        head, _, path = line.partition("\t")
-        if path:
-            mode, _, oid = head.split(" ")
-            found[path] = Entry(mode, oid)
-    return found
-
-
 def with_entries(repository: Repository, tree: str, entries: Iterable[tuple[str, Entry | None]]) -> str:
-    """The tree with those files; None stands for a file that is not to be there. Raises GitError."""
-    pairs = sorted(entries, key=lambda pair: pair[1] is not None)  # first what goes: a file may become a folder
-    if not pairs:
-        return tree
-    orders = (
-        f"{entry.mode if entry else 0} {entry.oid if entry else '0' * len(tree)}\t{path}\0" for path, entry in pairs
-    )
-    with _index(repository) as index:
-        repository.run("read-tree", tree, index=index)
-        told = b"".join(map(os.fsencode, orders))
-        repository.run("update-index", "--add", "--replace", "-z", "--index-info", stdin=told, index=index)
-        return repository.text("write-tree", index=index)
+    """The tree with those files; None stands for a file that is not to be there. Raises GitError, RalphError."""
+    new = repository.objects.new()
+    made = tree_with(repository.objects, repository.tree_of(tree), entries, new)
+    repository.objects.write(new)
+    return made
+
+
+def tree_with(objects: Objects, tree: str | None, entries: Iterable[tuple[str, Entry | None]], new: NewObjects) -> str:
+    """The same of `tree`, or of an empty one, as `new` objects that are not written yet."""
+    draft = _Draft(objects, tree)
+    for path, entry in sorted(entries, key=lambda pair: pair[1] is not None):  # first what goes
+        if entry is None:
+            draft.drop(path)
+        else:
+            draft.put(path, entry)
+    return draft.made(new)
+
+
+class _Draft:
+    """A tree that is being changed: those of its folders in which something changes, by path."""
+
+    def __init__(self, objects: Objects, tree: str | None) -> None:
+        self._objects = objects
+        self._folders = {"": dict(objects.tree(tree)) if tree else {}}
+        self._put: set[str] = set()
+
+    def put(self, path: str, entry: Entry) -> None:
+        above, _, name = path.rpartition("/")
+        self._opened(above)[name] = entry
+        self._put.add(path)
+
+    def drop(self, path: str) -> None:
+        """No file stands there; a folder stays, as git has none without files."""
+        above, _, name = path.rpartition("/")
+        there = self._opened(above)
+        if name in there and there[name].mode != FOLDER:
+            del there[name]
+
+    def made(self, new: NewObjects) -> str:
+        deepest_first = sorted(filter(None, self._folders), key=lambda each: each.count("/"), reverse=True)
+        for path in (each for each in deepest_first if each not in self._put):
+            above, _, name = path.rpartition("/")
+            if self._folders[path]:
+                self._folders[above][name] = Entry(FOLDER, new.tree(self._folders[path]))
+            elif name in self._folders[above] and self._folders[above][name].mode == FOLDER:
+                del self._folders[above][name]
+        return new.tree(self._folders[""])
+
+    def _opened(self, path: str) -> dict[str, Entry]:
+        """The entries of a folder, in which something will change; not by recursion, as there may be a thousand."""
+        missing = []
+        while path not in self._folders:
+            missing.append(path)
+            path = path.rpartition("/")[0]
+        for each in reversed(missing):
+            above, _, name = each.rpartition("/")
+            there = self._folders[above].get(name)
+            self._folders[each] = dict(self._objects.tree(there.oid)) if there and there.mode == FOLDER else {}
+        return self._folders[missing[0] if missing else path]
 
 
 def mix(repository: Repository, new_tree: str, base_tree: str, from_base: Callable[[str], bool]) -> str:
@@ -78,19 +100,23 @@ def mix(repository: Repository, new_tree: str, base_tree: str, from_base: Callab
 
 def without(repository: Repository, tree: str, unwanted: Callable[[str], bool]) -> str:
     """The tree without the files for whose paths `unwanted` says so. Raises GitError."""
-    return with_entries(repository, tree, ((path, None) for path in entries_of(repository, tree) if unwanted(path)))
+    return with_entries(repository, tree, ((path, None) for path in repository.entries(tree) if unwanted(path)))
 
 
 def emptied(repository: Repository, tree: str, wanted: Callable[[str], bool]) -> str:
     """The tree with the files for whose paths `wanted` says so as empty files. Submodules stay. Raises GitError."""
-    found = {
-        path: entry for path, entry in entries_of(repository, tree).items() if entry.mode != GITLINK and wanted(path)
-    }
+    new = repository.objects.new()
+    nothing = new.add("blob", b"")
+    found = [
+        (path, Entry(_EXECUTABLE if entry.mode == _EXECUTABLE else _PLAIN, nothing))
+        for path, entry in repository.entries(tree).items()
+        if entry.mode != GITLINK and wanted(path)
+    ]
     if not found:
         return tree
-    nothing = repository.text("hash-object", "-w", "--stdin", stdin=b"")
-    modes = {path: _EXECUTABLE if entry.mode == _EXECUTABLE else _PLAIN for path, entry in found.items()}
-    return with_entries(repository, tree, ((path, Entry(mode, nothing)) for path, mode in modes.items()))
+    made = tree_with(repository.objects, repository.tree_of(tree), found, new)
+    repository.objects.write(new)
+    return made
 
 
 def merge_trees(repository: Repository, base: str, ours: str, theirs: str) -> Merged:
@@ -102,11 +128,13 @@ def merge_trees(repository: Repository, base: str, ours: str, theirs: str) -> Me
     trees = [repository.tree_of(each) for each in (base, ours, theirs)]
     if trees[0] == trees[1] or trees[0] == trees[2] or trees[1] == trees[2]:
         return Merged(trees[1] if trees[0] == trees[2] else trees[2])
-    with from_nowhere(replace(repository, environment={**repository.environment, **_NOBODY})) as asked:
+    new = repository.objects.new()
+    start = new.commit(trees[0], (), "base", who=_NOBODY, seconds=0)
+    sides = [new.commit(each, (start,), "side", who=_NOBODY, seconds=0) for each in trees[1:]]
+    repository.objects.write(new)
+    with from_nowhere(repository) as asked:
         attributes = asked.root / "attributes"
         attributes.write_bytes(read_rules(repository, trees[1], ".gitattributes"))
-        start = asked.text("commit-tree", trees[0], "-m", "base")
-        sides = [asked.text("commit-tree", each, "-p", start, "-m", "side") for each in trees[1:]]
         settings = ("-c", f"core.attributesFile={attributes}", "-c", "merge.directoryRenames=conflict")
         command = ("git", *OPTIONS, *settings, *_MERGE, *sides)
         done = subprocess.run(
@@ -134,10 +162,3 @@ def _read_merge(output: bytes, *, clean: bool) -> Merged:
             conflicts += tuple(path for path in paths[:1] if path not in conflicts)
             messages.append(words[:_LONGEST_MESSAGE])
     return Merged(None, conflicts, tuple(messages[:_MOST_MESSAGES]))
-
-
-@contextmanager
-def _index(repository: Repository) -> Iterator[Path]:
-    repository.private.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=repository.private, prefix=f"trees-{os.getpid()}-") as folder:
-        yield Path(folder) / "index"

@@ -66,7 +66,7 @@ class Branch:
             self.follow()
             return Landed(landed)
         if own is not None or not self._advance(commit, base, reason):
-            self._repository.text("update-ref", "-m", reason, self.reference, commit)
+            self._repository.objects.move(self.reference, commit)
             self.follow()
         return Landed(commit)
 
@@ -85,7 +85,7 @@ class Branch:
             own = moved
         if there != own and not self._advance(own, there, "ralph: bring in what waited"):
             return False
-        self._repository.text("update-ref", "-d", self.reference)
+        self._repository.objects.move(self.reference, None)
         self.waiting = None
         return True
 
@@ -132,17 +132,15 @@ class Branch:
         if problem:
             self._wait(landing.NotAdvanced(problem, ()))
             return None
-        self._repository.text("update-ref", "-m", "ralph: onto your commits", self.reference, made, own)
+        self._repository.objects.move(self.reference, made, own)
         return made
 
     def _refs(self) -> tuple[str | None, str]:
         """Ralph's own ref, where there is one, and the branch's tip. Raises RalphError where the branch is gone."""
-        branch = f"refs/heads/{self.name}"
-        listing = self._repository.text("for-each-ref", "--format=%(objectname) %(refname)", self.reference, branch)
-        found = {name: commit for commit, _, name in (line.partition(" ") for line in listing.splitlines())}
-        if branch not in found:
+        there = self._repository.tip(self.name)
+        if there is None:
             raise RalphError(f"branch {self.name} is gone; bring it back, then: ralph resume")
-        return found.get(self.reference), found[branch]
+        return self._repository.commit_of(self.reference), there
 
 
 def check_out(repository: Repository, branch: str) -> str:

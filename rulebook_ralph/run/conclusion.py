@@ -1,14 +1,13 @@
 """The end of a run: a last review of the branch, required gates that are still red, and the commit of the state."""
 
 from collections.abc import Iterator
-from contextlib import suppress
 
 from rulebook_ralph.config.template import CONFIG_SCHEMA_NAME
 from rulebook_ralph.git import attempts
 from rulebook_ralph.git.diff import changes
 from rulebook_ralph.git.landing import commit_tree
-from rulebook_ralph.git.repository import GitError
-from rulebook_ralph.git.trees import Entry, entries_of, with_entries
+from rulebook_ralph.git.objects import Entry
+from rulebook_ralph.git.trees import with_entries
 from rulebook_ralph.run.journal import PROGRESS
 from rulebook_ralph.run.policy import Stop
 from rulebook_ralph.run.start import Prepared
@@ -83,10 +82,7 @@ def commit_state(prepared: Prepared, message: str) -> None:
 def _changed(prepared: Prepared, tip: str) -> Iterator[tuple[str, Entry | None]]:
     """The state's files that differ from the branch's: the saved ones, and a person's beside them."""
     repository, journal = prepared.project.repository, prepared.journal
-    there: dict[str, Entry] = {}
-    with suppress(GitError):  # the branch has no state folder yet
-        there = entries_of(repository, f"{tip}:{STATE_FOLDER}")
-    saved = entries_of(repository, f"{journal.saved}:{STATE_FOLDER}")
+    there, saved = (attempts.entries_of_state(repository, each) for each in (tip, journal.saved or tip))
     wanted = {name: entry for name, entry in saved.items() if there.get(name) != entry}
     is_here = repository.branch() == prepared.branch.name  # else it is another branch's files that stand in the folder
     for name in _beside(prepared) if is_here else [PROGRESS]:

@@ -6,8 +6,9 @@ Only the tree changes: nothing is judged by a box, and a box is never believed.
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
+from rulebook_ralph.git.objects import Entry
 from rulebook_ralph.git.repository import Repository, within_state
-from rulebook_ralph.git.trees import Entry, with_entries
+from rulebook_ralph.git.trees import with_entries
 from rulebook_ralph.tasks.model import Task
 
 _FILES = ("100644", "100755")
@@ -23,12 +24,12 @@ def with_box_ticked(repository: Repository, tree: str, task: Task, *, tell: Call
     path = PurePosixPath(name)
     if not name or path.is_absolute() or ".." in path.parts:
         return tree
-    mode, _, rest = repository.text("ls-tree", "--full-tree", tree, "--", name).partition(" ")
-    if mode not in _FILES:
+    entry = repository.entry(tree, name)
+    before = repository.file_of(tree, name)
+    if entry is None or before is None or entry.mode not in _FILES:
         if name == task.source:
             tell(f"the box of {task.id} is not ticked in {name}: git has no such file")
         return tree
-    before = repository.run("cat-file", "blob", rest.split()[1])
     ticked = task_files.ticked(before, task)
     if ticked is None:
         tell(f"the box of {task.id} is not ticked in {name}: it has no line of the task")
@@ -36,4 +37,4 @@ def with_box_ticked(repository: Repository, tree: str, task: Task, *, tell: Call
     if ticked == before:
         return tree
     oid = repository.text("hash-object", "-w", "--stdin", stdin=ticked).strip()
-    return with_entries(repository, tree, [(name, Entry(mode, oid))])
+    return with_entries(repository, tree, [(name, Entry(entry.mode, oid))])

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rulebook_ralph.git.diff import Change, changes
+from rulebook_ralph.git.objects import Entry
 from rulebook_ralph.git.repository import Repository
-from rulebook_ralph.git.trees import Entry, with_entries
+from rulebook_ralph.git.trees import with_entries
 from rulebook_ralph.tasks.patterns import Globs
 from rulebook_ralph.verify.check_tables import NpmScripts, Tables, tables_of
 

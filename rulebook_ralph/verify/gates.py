@@ -286,9 +286,10 @@ class GateRunner:
         if commit:
             self._commits.setdefault(tree, commit)
         if tree not in self._keys:
-            listing = self._repository.run("ls-tree", "-z", "--full-tree", tree).split(b"\0")
-            state = f"\t{STATE_FOLDER}".encode()
-            self._keys[tree] = b"\0".join(line for line in listing if not line.endswith(state)).hex()
+            entries = self._repository.objects.tree(self._repository.tree_of(tree))
+            self._keys[tree] = repr(
+                sorted((name, each.mode, each.oid) for name, each in entries.items() if name != STATE_FOLDER)
+            )
         return self._keys[tree]
 
     def _commit(self, tree: str) -> str:

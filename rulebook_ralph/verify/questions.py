@@ -13,7 +13,6 @@ import msgspec
 
 from rulebook_ralph.agents.question import Ask, Question
 from rulebook_ralph.git.repository import Repository, within_state
-from rulebook_ralph.git.trees import entries_of
 from rulebook_ralph.tasks.results import AskedItem, feedback_excerpt
 from rulebook_ralph.tasks.text import clipped, some
 from rulebook_ralph.verify.material import (
@@ -163,7 +162,7 @@ def _all_files(case: "Case", repository: Repository) -> tuple[str, ...]:
     """What is looked at where nothing was changed and the task names no files: those whose names it uses, then all."""
     task = case.task
     words = " ".join((task.title, task.description, *task.acceptance_criteria)).casefold()
-    paths = (path for path in entries_of(repository, case.tree) if not within_state(path) and not is_generated(path))
+    paths = (path for path in repository.entries(case.tree) if not within_state(path) and not is_generated(path))
     return tuple(sorted(paths, key=lambda path: PurePosixPath(path).stem.casefold() not in words))[:_MOST_FILES]
 
 

@@ -18,7 +18,6 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git.cache import put_copy, take_down
 from rulebook_ralph.git.clone import Clone, Clones, box_of
 from rulebook_ralph.git.repository import Repository, within_state
-from rulebook_ralph.git.trees import entries_of
 from rulebook_ralph.process import supervisor
 from rulebook_ralph.process.box import Box, NoBox, daemon_places, probe_box
 from rulebook_ralph.process.streams import HeadTail
@@ -147,7 +146,7 @@ class ClonePreparer:
 
     def _digest(self, tree: str) -> str:
         """Names all that a setup depends on: the command, what is given, and the manifests of the tree."""
-        entries = entries_of(self._repository, tree) if self._settings.setup else {}
+        entries = self._repository.entries(tree) if self._settings.setup else {}
         manifests = sorted((path, entry.oid) for path, entry in entries.items() if _is_manifest(path))
         whole = repr((self._settings, self._copies, self._bwrap is not None, manifests))
         return hashlib.sha256(whole.encode("utf-8", "surrogateescape")).hexdigest()

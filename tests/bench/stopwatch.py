@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rulebook_ralph.agents import cli as agents
-from rulebook_ralph.git import landing, repository
+from rulebook_ralph.git import landing, objects, repository
 from rulebook_ralph.process import supervisor
 
 Span = tuple[float, float]
@@ -60,6 +60,8 @@ def watching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stopwatch]:
     """Time what is not Ralph's own."""
     watch = Stopwatch()
     monkeypatch.setattr(repository.Repository, "run", watch.watched("git", repository.Repository.run))
+    for name in ("_answer", "move", "write"):
+        monkeypatch.setattr(objects.Objects, name, watch.watched("git's objects", getattr(objects.Objects, name)))
     monkeypatch.setattr(landing._Commit, "say", watch.watched("git", landing._Commit.say))
     monkeypatch.setattr(agents, "run", watch.watched("agent", supervisor.run))
     monkeypatch.setattr(supervisor, "run", watch.watched("gates", supervisor.run))

@@ -37,7 +37,8 @@ _WRITING = os.O_WRONLY | os.O_RDWR
 class Plan(msgspec.Struct, frozen=True):
     """What is to happen at the `nth` point of a kind, of those on paths below one of `within`.
 
-    What is below the first of them, the repository, has a kind by its name; what is below another is "aside".
+    What is below the first of them, the repository, has a kind by its name, git's objects one of their own; what is
+    below another is "aside".
     """
 
     within: tuple[str, ...]
@@ -83,11 +84,13 @@ class Points:
         with self._lock:
             if isinstance(path, (str, bytes, os.PathLike)) and _whole(path).startswith(self.plan.within[1:]):
                 kind = f"aside {kind}"
+            elif "/.git/objects/" in str(path):
+                kind = f"object {kind}"
             self._counted[kind] += 1
             if self._listing:
                 self._listing.write(f"{kind}\t{self._counted[kind]}\t{path!s}\n")
                 self._listing.flush()
-            if self._full and kind.removeprefix("aside ") in NEEDING_ROOM:
+            if self._full and kind.rpartition(" ")[2] in NEEDING_ROOM:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
             if (kind, self._counted[kind]) != (self.plan.kind, self.plan.nth):
                 return
@@ -323,6 +326,8 @@ class Watched(_Popen):  # type: ignore[type-arg]  # it is a generic for the chec
         points = _active()
         self._words = list(args)
         self._before: Files = {}
+        if self._words[-2:] == ["update-ref", "--stdin"]:  # it goes on: each move of a ref is a point
+            points, self._words = None, []
         if points is not None:
             if args[0] == "git":
                 args = points.git(list(args), named)
@@ -338,6 +343,29 @@ class Watched(_Popen):  # type: ignore[type-arg]  # it is a generic for the chec
             ended, self._words = self._words, []
             _now.ended(ended, self._before)
         return code
+
+
+def watch_refs() -> None:
+    """After Ralph is imported: its refs are moved by a process that goes on."""
+    from rulebook_ralph.git.command import GitError  # noqa: PLC0415 - after `install`
+    from rulebook_ralph.git.objects import Objects  # noqa: PLC0415
+
+    real = Objects.move
+
+    def move(self: Objects, reference: str, new: str | None, old: str = "") -> None:
+        points, command = _active(), ["git", "update-ref"]
+        if points is None:
+            real(self, reference, new, old)
+            return
+        if points.git(command, {"cwd": points.plan.within[0], "env": {}}) != command:
+            raise GitError(("update-ref",), 128, f"fatal: update-ref: {os.strerror(points.plan.errno)}")
+        moved = points.disk.moving(reference) if points.disk else None
+        real(self, reference, new, old)
+        if moved is not None:
+            moved()
+        points.at("git end", "update-ref")
+
+    Objects.move = move  # type: ignore[method-assign]
 
 
 def install() -> None:

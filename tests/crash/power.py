@@ -58,8 +58,9 @@ class Disk:
         """How a change of folder entries, about to be made, is undone; None for what has no entry."""
         path = paths[-1]
         folder = os.path.dirname(path)
+        entry = "git" if "/objects/" in path else "entry"  # Ralph writes objects as git does
         if kind == "link" or (kind == "create" and not os.path.lexists(path)):
-            return Undone("entry", folder, lambda: os.unlink(path))
+            return Undone(entry, folder, lambda: os.unlink(path))
         if kind == "mkdir":
             return Undone("git", folder, lambda: os.rmdir(path))
         if kind == "remove" and os.path.isfile(path):
@@ -68,7 +69,7 @@ class Disk:
         if kind == "rename":
             source = paths[0]
             other = self._keep(path) if os.path.isfile(path) else None
-            return Undone("entry", folder, lambda: self._unrename(source, path, other))
+            return Undone(entry, folder, lambda: self._unrename(source, path, other))
         return None
 
     def did(self, undone: Undone) -> None:
@@ -105,6 +106,19 @@ class Disk:
         return kept
 
     # Other processes
+
+    def moving(self, reference: str) -> Callable[[], None]:
+        """A ref is about to be moved by the process that does so for the whole run; to be called when it was."""
+        path = f"{self._git}/{reference}"
+        before = _bytes(path)
+
+        def moved() -> None:
+            with suppress(OSError):
+                status = os.lstat(path)
+                self._own[path] = (status.st_ino, status.st_size, status.st_mtime_ns)
+            self.did(Undone("git", "git", lambda: _put({path: before})))
+
+        return moved
 
     def look(self) -> Files:
         """The repository and the work tree as they are before another process."""

@@ -17,6 +17,7 @@ def serve() -> None:
     points.install()
     for name in ("cli.main", "cli.run", "run.scheduler", "cli.trust", "run.recovery", "verify.canary"):
         importlib.import_module(f"rulebook_ralph.{name}")
+    points.watch_refs()
     for line in sys.stdin.buffer:
         order = msgspec.json.decode(line, type=Order)
         pid = os.fork()

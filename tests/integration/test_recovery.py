@@ -28,8 +28,8 @@ def landing(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> tuple[i
     assert scenario.ralph("run", plan=scenario.plan("record", listing=str(listing))).code == 0
     points = [line.split("\t") for line in listing.read_text().splitlines()]
     begins = next(at for at, (_, _, path) in enumerate(points) if path.endswith("/.git/index.lock"))
-    after = next(int(number) for kind, number, path in points[begins:] if (kind, path) == ("git", "fast-import"))
-    return int(points[begins][1]), after
+    moved = [int(number) for kind, number, path in points[begins:] if (kind, path) == ("git", "update-ref")]
+    return int(points[begins][1]), moved[1]
 
 
 @pytest.fixture

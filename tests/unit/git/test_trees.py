@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph.git.repository import Repository
-from rulebook_ralph.git.trees import emptied, entries_of, merge_trees, mix, without
+from rulebook_ralph.git.trees import emptied, merge_trees, mix, without
 from tests.unit.git.project import Project
 
 
@@ -57,9 +57,9 @@ def test_each_path_of_a_mix_comes_from_the_tree_it_should(
         return repository.text("write-tree", index=index)
 
     old_tree, new_tree = tree(base), tree(new)
-    mixed = entries_of(repository, mix(repository, new_tree, old_tree, wanted.__contains__))
-    expected = {path: entry for path, entry in entries_of(repository, old_tree).items() if path in wanted}
-    expected |= {path: entry for path, entry in entries_of(repository, new_tree).items() if path not in wanted}
+    mixed = repository.entries(mix(repository, new_tree, old_tree, wanted.__contains__))
+    expected = {path: entry for path, entry in repository.entries(old_tree).items() if path in wanted}
+    expected |= {path: entry for path, entry in repository.entries(new_tree).items() if path not in wanted}
     assert mixed == expected
 
 

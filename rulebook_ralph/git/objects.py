@@ -1,0 +1,278 @@
+"""The objects and refs of a repository, without a process for each of them: two git processes answer as long as a run
+lasts.
+
+`git cat-file` reads, `git update-ref` moves refs. New objects are written as git writes them: a compressed file each.
+"""
+
+import hashlib
+import os
+import stat
+import tempfile
+import threading
+import weakref
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import Popen
+from typing import IO, Literal, cast
+
+from rulebook_ralph.git.command import GitError, start
+from rulebook_ralph.tasks import disk
+
+FOLDER, GITLINK = "40000", "160000"
+_MODES = {b"040000": FOLDER, b"100664": "100644", b"100775": "100755"}
+"""Of trees that old tools made, as git reads them."""
+_SHA1_LENGTH = 40
+_FASTEST = 1
+_MOST_ENTRIES = 50_000
+"""So many entries of trees are remembered."""
+_MOST_SYNCED = 8
+"""So many files are written through at once: a disk takes them together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a name in a tree stands for: a file, a link, a submodule or a folder."""
+
+    mode: str
+    oid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object that is there."""
+
+    oid: str
+    kind: str
+    content: bytes = b""
+
+
+class NewObjects:
+    """Objects that are not written yet: their names are known, so that others can name them."""
+
+    def __init__(self, hash_length: int) -> None:
+        self.contents: dict[str, bytes] = {}
+        self.trees: dict[str, Mapping[str, Entry]] = {}
+        self._hash = hashlib.sha1 if hash_length == _SHA1_LENGTH else hashlib.sha256
+
+    def add(self, kind: Literal["blob", "tree", "commit"], content: bytes) -> str:
+        """One of that content; returns its name."""
+        whole = b"%s %d\0%b" % (kind.encode(), len(content), content)
+        oid = self._hash(whole, usedforsecurity=False).hexdigest()
+        self.contents[oid] = whole
+        return oid
+
+    def tree(self, entries: Mapping[str, Entry]) -> str:
+        """A tree of those entries."""
+        named = ((os.fsencode(name), each) for name, each in entries.items())
+        ordered = sorted(named, key=lambda pair: pair[0] + b"/" if pair[1].mode == FOLDER else pair[0])
+        content = b"".join(b"%b %b\0%b" % (e.mode.encode(), name, bytes.fromhex(e.oid)) for name, e in ordered)
+        oid = self.add("tree", content)
+        self.trees[oid] = entries
+        return oid
+
+    def commit(self, tree: str, parents: Iterable[str], message: str, *, who: str, seconds: int) -> str:
+        """A commit by `Name <address>` at that time, without a signature."""
+        lines = [f"tree {tree}", *(f"parent {each}" for each in parents)]
+        lines += [f"{role} {who} {seconds} +0000" for role in ("author", "committer")]
+        return self.add("commit", "\n".join((*lines, "", message)).encode("utf-8", "replace"))
+
+
+class Objects:
+    """Those of one repository, for any number of threads. `environment` is that of its git commands."""
+
+    def __init__(self, root: Path, environment: Mapping[str, str], folder: Path, hash_length: int) -> None:
+        self._folder = folder
+        self._hash_length = hash_length
+        self._reading = _Conversation(("cat-file", "--batch-command"), root, environment)
+        self._moving = _Conversation(("update-ref", "--stdin"), root, environment)
+        self._trees: dict[str, Mapping[str, Entry]] = {}
+        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(_MOST_SYNCED, "sync")
+
+    # Reading
+
+    def find(self, name: str) -> Found | None:
+        """What a revision, `tree:path` or id names, without its content; None for nothing. Raises GitError."""
+        return self._asked("info", name)
+
+    def read(self, name: str) -> Found | None:
+        """The same with its content."""
+        return self._asked("contents", name)
+
+    def tree(self, oid: str) -> Mapping[str, Entry]:
+        """The entries of a tree by name, without what lies below. Raises GitError."""
+        known = self._trees.get(oid)
+        if known is None:
+            found = self.read(oid)
+            if found is None or found.kind != "tree":
+                raise GitError(("cat-file",), -1, f"{oid} is not there, or is no tree")
+            known = dict(_entries(found.content, self._hash_length // 2))
+            self._remember(oid, known)
+        return known
+
+    def _asked(self, order: Literal["info", "contents"], name: str) -> Found | None:
+        if not name or "\n" in name or "\0" in name:
+            return None
+        question = os.fsencode(f"{order} {name}\n")
+        with suppress(_EndedError):
+            return self._answer(question, with_content=order == "contents")
+        try:  # once more: somebody ended it
+            return self._answer(question, with_content=order == "contents")
+        except _EndedError:
+            raise GitError(("cat-file", name), 128, self._reading.last_words) from None
+
+    def _answer(self, question: bytes, *, with_content: bool) -> Found | None:
+        with self._reading.asked(question) as answer:
+            oid, *rest = _line(answer).decode("utf-8", "replace").split(" ")
+            if len(oid) != self._hash_length or len(rest) != len(("kind", "size")) or not rest[1].isdigit():
+                return None  # missing, or ambiguous
+            if not with_content:
+                return Found(oid, rest[0])
+            size = int(rest[1])
+            content = answer.read(size + 1)
+            if len(content) <= size:
+                raise _EndedError
+            return Found(oid, rest[0], content[:-1])
+
+    def _remember(self, oid: str, entries: Mapping[str, Entry]) -> None:
+        with self._lock:
+            self._trees[oid] = entries
+            while len(self._trees) > 1 and sum(map(len, self._trees.values())) > _MOST_ENTRIES:
+                del self._trees[next(iter(self._trees))]
+
+    # Writing
+
+    def new(self) -> NewObjects:
+        """Objects to be made, and then written."""
+        return NewObjects(self._hash_length)
+
+    def write(self, new: NewObjects) -> None:
+        """Write them; they outlive a power cut. Raises RalphError."""
+        files: list[tuple[Path, Path]] = []
+        try:
+            for oid, content in new.contents.items():
+                path = self._folder / oid[:2] / oid[2:]
+                try:
+                    os.utime(path)  # `git gc` keeps what is young
+                except OSError:
+                    files.append((self._written(path, content), path))
+            for _ in self._pool.map(_sync, (written for written, _ in files)):
+                pass
+            for written, path in files:
+                written.rename(path)
+        except OSError as error:
+            raise disk.cannot_write(self._folder, error) from None
+        finally:
+            for written, _ in files:
+                with suppress(OSError):
+                    written.unlink(missing_ok=True)
+        for oid, entries in new.trees.items():
+            self._remember(oid, entries)
+
+    def _written(self, path: Path, content: bytes) -> Path:
+        if not path.parent.is_dir():
+            path.parent.mkdir(exist_ok=True)
+            path.parent.chmod(stat.S_IMODE(self._folder.stat().st_mode))  # of a shared repository, a group's
+        written = path.with_name(f"tmp_obj_{os.urandom(6).hex()}")  # as git names them, which removes old ones
+        with written.open("xb") as file:
+            file.write(zlib.compress(content, _FASTEST))
+            os.fchmod(file.fileno(), 0o444)
+        return written
+
+    # Refs
+
+    def move(self, reference: str, new: str | None, old: str = "") -> None:
+        """Have a ref name that object, or no more be there; with `old` only where it names that. Raises GitError."""
+        order = f"update {reference} {new} {old}" if new else f"delete {reference} {old}"
+        try:
+            with self._moving.asked(os.fsencode(f"start\n{order.rstrip()}\ncommit\n")) as answer:
+                _line(answer), _line(answer)  # where git refuses it says so, and ends
+        except _EndedError:
+            raise GitError(("update-ref", reference), 128, self._moving.last_words) from None
+
+
+class _EndedError(Exception):
+    """The process that was asked has ended."""
+
+
+class _Conversation:
+    """A git process that answers questions; started when it is first asked, and again where it has ended."""
+
+    def __init__(self, arguments: tuple[str, ...], folder: Path, environment: Mapping[str, str]) -> None:
+        self._arguments = arguments
+        self._folder = folder
+        self._environment = environment
+        self._lock = threading.Lock()
+        self._process: Popen[bytes] | None = None
+        self._end: Callable[[], str | None] = str
+        self.last_words = ""
+        """What git said before it ended."""
+
+    @contextmanager
+    def asked(self, question: bytes) -> Iterator[IO[bytes]]:
+        """Ask, and read the whole answer. Raises _EndedError where none comes, GitError where git does not start."""
+        with self._lock:
+            try:
+                process = self._running()
+                cast("IO[bytes]", process.stdin).write(question)
+                cast("IO[bytes]", process.stdin).flush()
+                yield cast("IO[bytes]", process.stdout)
+            except OSError:
+                self._stop()
+                raise _EndedError from None
+            except BaseException:  # what is left of the answer would be taken for the next one's
+                self._stop()
+                raise
+
+    def _stop(self) -> None:
+        self._process = None
+        self.last_words = self._end() or self.last_words
+
+    def _running(self) -> "Popen[bytes]":
+        if self._process is not None and self._process.poll() is not None:
+            self._stop()
+        if self._process is None:
+            errors = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe would be full one day
+            self._process = start(self._arguments, self._folder, self._environment, errors=errors)
+            self._end = weakref.finalize(self, _end, self._process, errors)
+        return self._process
+
+
+def _end(process: "Popen[bytes]", errors: IO[bytes]) -> str:
+    """At the end of its input it ends; what it said."""
+    for pipe in (process.stdin, process.stdout):
+        with suppress(OSError):
+            cast("IO[bytes]", pipe).close()
+    process.wait()
+    with errors:
+        errors.seek(0)
+        return errors.read().decode("utf-8", "replace")
+
+
+def _line(answer: IO[bytes]) -> bytes:
+    line = answer.readline()
+    if not line.endswith(b"\n"):
+        raise _EndedError
+    return line[:-1]
+
+
+def _entries(content: bytes, length: int) -> Iterator[tuple[str, Entry]]:
+    """The entries of a tree as git keeps it; `length` is that of a name in bytes."""
+    at = 0
+    while at < len(content):
+        end = content.index(b"\0", at)
+        mode, _, name = content[at:end].partition(b" ")
+        at = end + 1 + length
+        yield os.fsdecode(name), Entry(_MODES.get(mode) or mode.decode("ascii"), content[end + 1 : at].hex())
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
