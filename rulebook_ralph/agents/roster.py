@@ -132,13 +132,20 @@ class Roster:
         return model_from(
             choice,
             settings_of=self.settings_of,
-            default_executor=self._config.defaults.executor,
+            default_executor=self._asker(choice.model),
             make_agent=registry.create,
             environment=self.given,
             cancelled=cancelled,
             spend=priced_spend(spend, self._config.prices),
             named_by=named_by,
         )
+
+    def _asker(self, model: str) -> str:
+        """Whom to ask where nobody is named: for a model of Claude's an agent of the type claude, else the default."""
+        default = self._config.defaults.executor
+        if not model.lower().startswith("claude-") or registry.type_of(self.settings_of(default)) == "claude":
+            return default
+        return next((each.id for each in self._config.tools.executors if registry.type_of(each) == "claude"), default)
 
     def secrets(self) -> Mapping[str, str]:
         """Everything whose values are to be kept out of what is written, if its name or form is that of a secret: the

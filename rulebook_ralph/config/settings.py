@@ -52,7 +52,7 @@ class AskedModel(Settings, frozen=True, kw_only=True):
     id: The name that `defaults` and flags use.
     name: How it is called in output; empty means its id.
     executor: Who asks the model: `anthropic` or the id of an agent; empty means anthropic where its key is in the
-        environment, else the default agent.
+        environment, else the default agent, or for a model called `claude-…` a configured agent of the type claude.
     model: The model, by its name or an alias such as opus.
     timeout: Time for one answer.
     """

@@ -1,5 +1,6 @@
 """`ralph validate` and `ralph doctor` find what a run refuses although each file by itself is well formed."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -100,3 +101,27 @@ def test_all_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
     found = project.ralph("validate", "--json")
     assert (found.code, found.json["valid"]) == (2, False)
     assert [(each["line"], each["path"]) for each in found.json["problems"]] == [(2, "limits.maxCost"), (3, "rules")]
+
+
+def test_the_configuration_of_the_document_holds_as_it_is_printed(tmp_path: Path) -> None:
+    """Its names, without kinds; models of Claude's are asked by the agent of that type."""
+    project = make_project(tmp_path)
+    for name in ("opencode", "claude", "pnpm"):
+        project.beside.joinpath(name).write_text("#!/bin/sh\necho 1.0.0\n")
+        project.beside.joinpath(name).chmod(0o755)
+    project.environment.update(PATH=f"{project.beside}:{os.environ['PATH']}", CLAUDE_CODE_OAUTH_TOKEN="x")
+    printed = Path(__file__).parents[1] / "data" / "documents" / "config-review-rollback.yaml"
+    project.folder.config.write_bytes(printed.read_bytes())
+    assert project.ralph("validate").out == "no problems\n"
+    steps = project.ralph("config", "show", "--json", "verification.steps").json["config"]
+    assert [step["kind"] for step in steps] == ["typecheck", "lint", "test"]
+    doctor = project.ralph("doctor")
+    assert doctor.code == 0, doctor.out
+    for text in (
+        "opencode, for coder: 1.0.0",
+        "the quick reviewer sonnet-quick: agent claude-code",
+        "final reviewer opus",
+    ):
+        assert text in doctor.out
+    plan = project.ralph("run", "--dry-run")
+    assert (plan.code, "opencode" in plan.out) == (0, True), plan.err

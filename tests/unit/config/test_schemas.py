@@ -15,7 +15,7 @@ from rulebook_ralph.config.settings import Config
 from rulebook_ralph.config.template import commented_config, descriptions
 from rulebook_ralph.tasks.plain_yaml import read_yaml
 from rulebook_ralph.tasks.struct_reading import fields_of, item_type, struct_by_name, struct_in
-from scripts import schemas
+from scripts import schemas, settings
 
 FOLDER = Path(__file__).parents[3] / "schemas"
 
@@ -29,6 +29,12 @@ def test_the_files_are_current(name: str) -> None:
 @pytest.mark.parametrize("name", schemas.DOCUMENTS)
 def test_they_are_schemas(name: str) -> None:
     Draft202012Validator.check_schema(schemas.schema(name))
+
+
+def test_the_reference_of_the_documentation_is_current() -> None:
+    text = settings.PAGE.read_text("utf-8")
+    assert "| `maxCostUsd` | none | Cost of one run" in text
+    assert text == settings.page(text), "write it anew: python -m scripts.settings"
 
 
 def test_every_key_of_the_configuration_is_described() -> None:
