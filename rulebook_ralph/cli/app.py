@@ -37,6 +37,7 @@ class App:
             quiet=quiet,
             json=json,
             events=events,
+            keyboard=sys.stdin.fileno() if self.has_person else None,
             clean=Redactor(self.environment).clean,
         )
 

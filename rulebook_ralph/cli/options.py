@@ -2,13 +2,14 @@
 
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Thread
 from types import FrameType
 
 import click
 
-from rulebook_ralph.process.cancellation import Cancellation
+from rulebook_ralph.process.cancellation import Cancellation, Either
 
 _FORM = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?", re.ASCII)
 
@@ -37,12 +38,12 @@ class Duration(click.ParamType[float]):
 
 
 @contextmanager
-def interruptible() -> Iterator[Cancellation]:
-    """^C (or SIGTERM, or a closed terminal) once asks to end after cleaning up; twice ends at once.
+def interruptible(say: Callable[[], None] | None = None) -> Iterator[Cancellation]:
+    """^C (or SIGTERM, or a closed terminal) once asks to end after cleaning up, which `say` says; twice ends at once.
 
     Only signals count: the first ^C of a run that was cancelled from elsewhere does not cut its cleaning up short.
     """
-    cancelled = Cancellation()
+    cancelled, over = Cancellation(), Cancellation()
     asked = False
 
     def handle(_number: int, _frame: FrameType | None) -> None:
@@ -52,12 +53,21 @@ def interruptible() -> Iterator[Cancellation]:
         asked = True
         cancelled.set()
 
+    def tell() -> None:
+        Either(cancelled, over).wait()  # a signal handler must not write
+        if asked and say is not None:
+            say()
+
     orders = [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup wants to outlive the terminal
         orders.append(signal.SIGHUP)
     before = {number: signal.signal(number, handle) for number in orders}
+    telling = Thread(target=tell, name="ralph-interrupt", daemon=True)
+    telling.start()
     try:
         yield cancelled
     finally:
+        over.set()
+        telling.join()
         for number, handler in before.items():
             signal.signal(number, handler)

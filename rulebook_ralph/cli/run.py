@@ -15,9 +15,10 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git import attempts
 from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report import events, notify
+from rulebook_ralph.report.console import Console
 from rulebook_ralph.run import lock, preflight, rehearsal, summaries
 from rulebook_ralph.run.branch import check_out
-from rulebook_ralph.run.control import Orders
+from rulebook_ralph.run.control import Orders, Pause
 from rulebook_ralph.run.lock import Held
 from rulebook_ralph.run.policy import RunTally
 from rulebook_ralph.run.project import RunOptions
@@ -29,6 +30,8 @@ from rulebook_ralph.tasks.model import STATE_FOLDER
 from rulebook_ralph.tasks.prd_file import decode_prd
 from rulebook_ralph.tasks.text import counted, some
 from rulebook_ralph.verify.redaction import Redactor, cleaned
+
+INTERRUPTING = events.Notice("info", "ending: the attempt is saved and not counted; ^C ends at once")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,10 +167,13 @@ def start(app: App, flags: Flags, *, command: str) -> int:
             if flags.watch:
                 from rulebook_ralph.cli import watch  # noqa: PLC0415 - only for a watch
 
-                ended = watch.watch(app, flags, options, console.report)
+                ended = watch.watch(app, flags, options, console)
             else:
-                with interruptible() as cancelled:
-                    ended = run_once(app, flags, options, console.report, cancelled)
+                with interruptible(lambda: console.report(INTERRUPTING)) as cancelled:
+                    ended = run_once(app, flags, options, console, cancelled)
+        except KeyboardInterrupt:
+            console.error(f"ended at once; what the agent made is saved by: {options.again}")
+            raise
         except RalphError as error:
             if flags.json:
                 console.json(summaries.refused_as_json(str(error)))
@@ -181,12 +187,16 @@ def run_once(
     app: App,
     flags: Flags,
     options: RunOptions,
-    report: Callable[[events.Event], None],
+    console: Console,
     cancelled: Cancellation,
     *,
+    report: Callable[[events.Event], None] | None = None,
     spent: RunTally = RunTally(),  # noqa: B008 - frozen
 ) -> events.RunEnded:
-    """One run under the project's lock; `spent` is what other runs have used of the same limits. Raises RalphError."""
+    """One run under the project's lock, shown on the console unless somebody else is to `report`; `spent` is what other
+    runs have used of the same limits. Raises RalphError.
+    """
+    report = report or console.report
     _check_out_state(app, report)
     opened = open_project(app, flags.settings)
     require_agreed(app, opened, trusted=flags.trust_commands)
@@ -226,7 +236,25 @@ def run_once(
             orders=orders,
             reread=reread,
         )
-        return cleaned(run.run(), redactor.clean_cut)
+        with console.steered_by(steering(orders, cancelled, happened)):
+            return cleaned(run.run(), redactor.clean_cut)
+
+
+def steering(
+    orders: Orders, cancelled: Cancellation, report: Callable[[events.Event], None]
+) -> Callable[[str, int], None]:
+    """What keys do to a run: each with the iteration that it is about, or 0."""
+
+    def steer(key: str, number: int) -> None:
+        if key == "p":
+            orders.obey(Pause(undo=orders.paused.is_set()))
+        elif key == "s":
+            orders.stop_attempt(number)
+        elif not cancelled.is_set():
+            report(INTERRUPTING)
+            cancelled.set()
+
+    return steer
 
 
 def _within(config: Config, spent: RunTally) -> Config:

@@ -1,6 +1,5 @@
 """`--watch`: one run after another, each under the project's lock; between them an edit is waited for."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -9,13 +8,14 @@ from pathlib import Path
 from rulebook_ralph.cli.app import App
 from rulebook_ralph.cli.options import interruptible
 from rulebook_ralph.cli.places import open_project, open_root
-from rulebook_ralph.cli.run import Flags, run_once
+from rulebook_ralph.cli.run import INTERRUPTING, Flags, run_once, steering
 from rulebook_ralph.config.layers import user_config
 from rulebook_ralph.config.settings import Config, Limits
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git.repository import GitError
 from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report import events
+from rulebook_ralph.report.console import Console
 from rulebook_ralph.run import lock, renewal
 from rulebook_ralph.run.control import PAUSED, Orders
 from rulebook_ralph.run.policy import RunTally
@@ -26,20 +26,19 @@ from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.model import Prd, Task
 from rulebook_ralph.tasks.prd_file import read_prd
 
-Report = Callable[[events.Event], None]
 _LOOK = timedelta(seconds=60)
 
 
-def watch(app: App, flags: Flags, options: RunOptions, report: Report) -> events.RunEnded:
+def watch(app: App, flags: Flags, options: RunOptions, console: Console) -> events.RunEnded:
     """Run, and again whenever there is something to do; returns how the last run ended. Raises RalphError where the
     first run cannot start, or a later one breaks off.
     """
     root, repository = open_root(app)
     with (
-        interruptible() as ended,
+        interruptible(lambda: console.report(INTERRUPTING)) as ended,
         lock.hold(repository.private, f"{options.command} --watch", since=app.clock.iso(), name=lock.WATCH),
     ):
-        return _Watch(replace(app, cwd=root), flags, options, report, ended, StateFolder(root)).run()
+        return _Watch(replace(app, cwd=root), flags, options, console, ended, StateFolder(root)).run()
 
 
 @dataclass(slots=True)
@@ -49,7 +48,7 @@ class _Watch:
     app: App
     flags: Flags
     options: RunOptions
-    report: Report
+    console: Console
     ended: Cancellation
     folder: StateFolder
     spent: RunTally = field(default_factory=RunTally)
@@ -72,7 +71,9 @@ class _Watch:
 
     def _one(self, options: RunOptions) -> events.RunEnded:
         cancelled = self.ended.follower()  # a run that breaks off ends its agents by it, and the watch goes on
-        ended = run_once(self.app, self.flags, options, self._reported, cancelled, spent=self.spent)
+        ended = run_once(
+            self.app, self.flags, options, self.console, cancelled, report=self._reported, spent=self.spent
+        )
         self.spent = RunTally(
             iterations=self.spent.iterations + ended.iterations,
             elapsed=self.spent.elapsed + ended.duration_ms / 1000,
@@ -86,7 +87,7 @@ class _Watch:
         if isinstance(event, events.IterationOpened):
             with suppress(RalphError, KeyError):
                 self.tried[event.task_id] = read_prd(self.folder.prd).task(event.task_id)
-        self.report(event)
+        self.console.report(event)
 
     def _goes_on(self, last: events.RunEnded) -> bool:
         """Whether the watch stays after that run; a limit that its runs have used up together is said."""
@@ -102,7 +103,7 @@ class _Watch:
 
     def _wait(self, refused: str) -> Renewal | None:
         """Until there is something to do; None where a person ends the watch. `refused` is why no run could start."""
-        orders = Orders(self.ended, report=self.report, clock=self.app.clock)
+        orders = Orders(self.ended, report=self.console.report, clock=self.app.clock)
         private = open_root(self.app)[1].private
         me = lock.holder(private / lock.WATCH)
         if me is None:
@@ -114,7 +115,8 @@ class _Watch:
             if orders.paused.is_set():
                 stop.set()
 
-        with orders.heard(private, me, wake=heard):
+        steer = steering(orders, self.ended, self.console.report)
+        with orders.heard(private, me, wake=heard), self.console.steered_by(steer):
             found = self._look(paths, stop, refused)
         if orders.paused.is_set():
             self._say("info", PAUSED.reason)
@@ -152,4 +154,4 @@ class _Watch:
         return open_project(self.app, self.flags.settings).project.config
 
     def _say(self, level: str, text: str) -> None:
-        self.report(events.Notice("warning" if level == "warning" else "info", text))
+        self.console.report(events.Notice("warning" if level == "warning" else "info", text))

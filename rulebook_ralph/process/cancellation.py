@@ -64,15 +64,15 @@ class Either(Event):
 
     def __init__(self, *orders: Cancellation) -> None:
         super().__init__()
-        self._orders = orders
+        self.orders = orders
 
     def is_set(self) -> bool:
-        return any(order.is_set() for order in self._orders)
+        return any(order.is_set() for order in self.orders)
 
     def wait(self, timeout: float | None = None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
         poll = select.poll()
-        for order in self._orders:
+        for order in self.orders:
             poll.register(order, select.POLLIN)
         while not self.is_set():
             left = None if deadline is None else deadline - time.monotonic()

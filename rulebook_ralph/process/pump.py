@@ -7,11 +7,12 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from subprocess import Popen
 from threading import Event
 from typing import IO
 
-from rulebook_ralph.process.cancellation import Cancellation
+from rulebook_ralph.process.cancellation import Cancellation, Either
 
 Sink = Callable[[bytes], None]
 
@@ -37,8 +38,10 @@ class Pump:
             self._read_from(pipe, sink)
         self._write_to(process.stdin)
         self._notice_exit()
-        if isinstance(cancelled, Cancellation):
-            self._selector.register(cancelled, selectors.EVENT_READ, self._drop_cancellation)
+        self._orders = cancelled.orders if isinstance(cancelled, Either) else (cancelled,)
+        for order in self._orders:
+            if isinstance(order, Cancellation):
+                self._selector.register(order, selectors.EVENT_READ, partial(self._selector.unregister, order))
 
     @property
     def is_cancelled(self) -> bool:
@@ -46,7 +49,7 @@ class Pump:
 
     def wait(self, seconds: float | None) -> None:
         """Wait until something happens, at most that long (None: for ever), and deal with it."""
-        if self._cancelled is not None and not isinstance(self._cancelled, Cancellation):
+        if self._cancelled is not None and not isinstance(self._orders[0], Cancellation):
             seconds = min(_PLAIN_EVENT_INTERVAL, seconds if seconds is not None else _PLAIN_EVENT_INTERVAL)
         for key, _ in self._selector.select(seconds):
             key.data()
@@ -115,9 +118,6 @@ class Pump:
     def _exit(self) -> None:
         self._selector.unregister(self._exit_file)
         self.exited = True
-
-    def _drop_cancellation(self) -> None:
-        self._selector.unregister(self._cancelled)  # type: ignore[arg-type]  # registered only where it is a file
 
 
 def _tell_exit(process: Popen[bytes], writer: int) -> None:

@@ -6,7 +6,8 @@ A display is imported when a run reports its first event: most commands need non
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from threading import Lock
 from types import TracebackType
@@ -30,6 +31,8 @@ class Display(Protocol):
     def report(self, event: "Event") -> None: ...
 
     def line(self, text: str) -> None: ...
+
+    def steered_by(self, steer: "Callable[[str, int], None] | None") -> None: ...
 
     def close(self) -> None: ...
 
@@ -59,6 +62,7 @@ class Console:
         self._open_display = open_display
         self._display: Display | None = None
         self._opening = Lock()
+        self._steer: Callable[[str, int], None] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -75,9 +79,25 @@ class Console:
         with self._opening:
             if self._display is None:
                 self._display = self._open_display()
+                self._display.steered_by(self._steer)
             if self._events is not None:
                 self._events(event)
         self._display.report(event)
+
+    @contextmanager
+    def steered_by(self, steer: Callable[[str, int], None]) -> Iterator[None]:
+        """Keys for the run are told meanwhile, each with the iteration that it is about, or 0."""
+        try:
+            self._steered(steer)
+            yield
+        finally:
+            self._steered(None)
+
+    def _steered(self, steer: Callable[[str, int], None] | None) -> None:
+        with self._opening:
+            self._steer = steer
+            if self._display is not None:
+                self._display.steered_by(steer)
 
     def line(self, text: str = "") -> None:
         """A line of a command's answer (or several); with `--json` it goes to stderr, with `--quiet` too nowhere."""
@@ -127,13 +147,14 @@ def open_console(
     quiet: bool = False,
     json: bool = False,
     events: bool = False,
+    keyboard: int | None = None,
     clean: Callable[[str], str] = str,
 ) -> Console:
     """The console for one command: live on a terminal, else plain lines; with `json` only the object on stdout, with
     `events` only events there, each a line of JSON, as they happen.
 
-    Plain too with `quiet`, and where `NO_COLOR`, `CI` or a dumb `TERM` is set in `environment`. `clean` takes secrets
-    out of whatever is shown.
+    Plain too with `quiet`, and where `CI` or a dumb `TERM` is set in `environment`; `NO_COLOR` takes the colour. Keys
+    are read from the terminal `keyboard`. `clean` takes secrets out of whatever is shown.
     """
     out, err = Stream(stdout), Stream(stderr)
     lines: Stream | None = out
@@ -147,7 +168,7 @@ def open_console(
             return PlainDisplay(lines, now=now, quiet=quiet)
         from rulebook_ralph.report.live import LiveDisplay  # noqa: PLC0415 - see above
 
-        return LiveDisplay(out, now=now)
+        return LiveDisplay(out, now=now, colour=not environment.get("NO_COLOR"), keyboard=keyboard)
 
     def write_event(event: "Event") -> None:
         line = json_text(_event_object(event, now()), ascii_only=not out.unicode, indent=0)
@@ -167,7 +188,6 @@ def _may_move_the_cursor(stream: Stream, environment: Mapping[str, str]) -> bool
     return (
         stream.isatty()
         and environment.get("TERM", "dumb") != "dumb"
-        and not environment.get("NO_COLOR")
         and environment.get("CI", "").lower() not in {"1", "true"}
     )
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from rulebook_ralph.tasks.model import Status
 from rulebook_ralph.tasks.results import CheckResult, StopReason, Usage
 from rulebook_ralph.tasks.review import Review, Tier
 
@@ -36,8 +37,25 @@ class RunPlanned(_Event, frozen=True):
     workers: int = 1
 
 
+class OpenTask(msgspec.Struct, frozen=True, rename="camel"):
+    """A task that is not completed."""
+
+    task_id: str
+    title: str
+    status: Status
+
+
+class TasksListed(_Event, frozen=True):
+    """The first tasks that are not completed, in the order they would be worked on, whenever the list has changed."""
+
+    tasks: tuple[OpenTask, ...]
+    more: int = 0
+
+
 class IterationOpened(_Event, frozen=True):
-    """`index` counts in this run, `iteration_number` over the whole project, `attempt` within the stage."""
+    """`index` counts in this run, `iteration_number` over the whole project, `attempt` within the stage. The agent may
+    be silent for `idle_timeout` seconds.
+    """
 
     iteration_number: int
     index: int
@@ -50,6 +68,7 @@ class IterationOpened(_Event, frozen=True):
     completed_tasks: int
     total_tasks: int
     agent: str = ""
+    idle_timeout: float | None = None
 
 
 class AgentActivity(_Event, frozen=True):
@@ -165,6 +184,7 @@ class RunEnded(_Event, frozen=True):
 Event = (
     Notice
     | RunPlanned
+    | TasksListed
     | IterationOpened
     | AgentActivity
     | GateStarted

@@ -75,6 +75,9 @@ class PlainDisplay:
             with self._lock:
                 self._stream.write(text + "\n")
 
+    def steered_by(self, steer: Callable[[str, int], None] | None) -> None:
+        """No keys are read."""
+
     def close(self) -> None:
         """Tells how much was left out of what agents did."""
         with self._lock:

@@ -16,12 +16,13 @@ from rulebook_ralph.report.events import (
     ReviewStarted,
     RunEnded,
     RunPlanned,
+    TasksListed,
     Waiting,
     WithinIteration,
 )
 from rulebook_ralph.tasks.results import CheckResult
 
-_KEPT_ACTIVITIES = 6
+_KEPT_ACTIVITIES = 200
 _KEPT_CHARACTERS = 2_000
 
 
@@ -80,7 +81,10 @@ class Lane:
 
 @dataclass(slots=True)
 class Scene:
-    """A run: `lanes` by the number of their iteration, in the order they were opened. `waiting` holds the whole run."""
+    """A run: `lanes` by the number of their iteration, in the order they were opened. `waiting` holds the whole run.
+
+    `whole_output` and `help` are what a person chose to see; `keys` says that keys are read, `question` what is asked.
+    """
 
     plan: RunPlanned | None = None
     started: datetime | None = None
@@ -93,6 +97,11 @@ class Scene:
     tokens: int = 0
     waiting: Waiting | None = None
     ended: bool = False
+    listed: TasksListed = field(default_factory=lambda: TasksListed(()))
+    keys: bool = False
+    whole_output: bool = False
+    help: bool = False
+    question: str = ""
 
     def apply(self, event: Event, now: datetime) -> None:
         if self.started is None:
@@ -112,6 +121,8 @@ class Scene:
                 self.plan, self.completed, self.total = event, event.completed_tasks, event.total_tasks
                 self.started, self.cost_usd, self.tokens, self.index, self.ended = now, 0.0, 0, 0, False
                 self.lanes.clear()
+            case TasksListed():
+                self.listed = event
             case RunEnded():
                 self.ended = True
             case WithinIteration():

@@ -3,7 +3,7 @@
 An attempt is a function of values (`Assignment`) to values (`Outcome`); the worker is only the place where it happens.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +17,8 @@ from rulebook_ralph.git.diff import Change, changes
 from rulebook_ralph.git.landing import commit_tree
 from rulebook_ralph.git.repository import GitError
 from rulebook_ralph.git.trees import merge_trees
-from rulebook_ralph.report.events import Notice
+from rulebook_ralph.process.cancellation import Cancellation, Either
+from rulebook_ralph.report.events import AgentActivity, Notice
 from rulebook_ralph.run.messages import commit_message
 from rulebook_ralph.run.ticking import with_box_ticked
 from rulebook_ralph.run.workers import Worker
@@ -240,6 +241,9 @@ def _not_begun(assignment: Assignment, verifiers: Verifiers) -> Outcome:
 
 def _execute(assignment: Assignment, worker: Worker, verifiers: Verifiers) -> AgentResult:
     """Run the agent in its clone; secrets are taken out of everything it gave."""
+    cancelled = verifiers.cancelled
+    if isinstance(cancelled, Cancellation):
+        cancelled = Either(cancelled, worker.stopped)
     result = assignment.agent.run(
         Invocation(
             prompt=assignment.prompt,
@@ -247,12 +251,27 @@ def _execute(assignment: Assignment, worker: Worker, verifiers: Verifiers) -> Ag
             output_file=assignment.output_file,
             limits=assignment.limits,
             environment=worker.environment(assignment.environment),
-            cancelled=verifiers.cancelled,
-            report=worker.report,
+            cancelled=cancelled,
+            report=_with_short_paths(worker),
             box=worker.box,
         )
     )
+    if result.killed_by == "interrupted" and not verifiers.cancelled.is_set():
+        result = replaced(result, killed_by="stopped")
     return cleaned(worker.priced(result, assignment.executor, assignment.model), verifiers.redactor.clean_cut)
+
+
+def _with_short_paths(worker: Worker) -> Callable[[AgentActivity], None]:
+    """What the agent does is reported with paths that begin at the repository's root."""
+    roots = {f"{worker.root}/", f"{worker.root.resolve()}/"}
+
+    def report(activity: AgentActivity) -> None:
+        text, detail = activity.text, activity.detail
+        for root in roots:
+            text, detail = text.replace(root, ""), detail.replace(root, "")
+        worker.report(AgentActivity(activity.kind, text, detail))
+
+    return report
 
 
 def _keep(assignment: Assignment, tree: str, verifiers: Verifiers) -> str:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -118,6 +118,7 @@ class Orders:
         self._lock = Lock()
         self._situation = RunSituation()
         self._cancels = False
+        self._to_stop: SimpleQueue[int] = SimpleQueue()
         self._edits: SimpleQueue[tuple[str, bytes]] = SimpleQueue()
         self._inbox: Inbox | None = None
         self._wake: Callable[[], None] = _nothing
@@ -175,6 +176,20 @@ class Orders:
         """Why nothing more is begun; None again when the pause is taken back."""
         return PAUSED if self.paused.is_set() else None
 
+    def stop_attempt(self, number: int) -> None:
+        """End the agent of that iteration; its work is kept, and judged to be unfinished."""
+        self._to_stop.put(number)
+        self._report(Notice("info", f"stopping the attempt of #{number}"))
+        self._wake()
+
+    def attempts_to_stop(self) -> list[int]:
+        """The iterations whose attempts a person has stopped since the last time."""
+        numbers = []
+        with suppress(Empty):
+            while True:
+                numbers.append(self._to_stop.get_nowait())
+        return numbers
+
     def obey(self, order: Pause | Cancel | Look) -> OrderReply:
         """Obey; what the person is told."""
         before = self.situation
@@ -185,7 +200,7 @@ class Orders:
                 self._cancels = True
                 self._cancelled.set()
                 if before.ending != "cancelled":
-                    self._report(Notice("info", "ralph cancel: ending now"))
+                    self._report(Notice("info", "cancelled: ending now; the attempt is saved and not counted"))
                 return OrderReply("cancelling", situation=before)
             case Pause():
                 return self._pause(before, undo=order.undo)
@@ -197,12 +212,13 @@ class Orders:
             return OrderReply("no pause was asked for; the run goes on", situation=before)
         if undo:
             self.paused.clear()
-            self._report(Notice("info", "ralph pause --undo: going on"))
+            self._report(Notice("info", "the pause is taken back: the run goes on"))
             return OrderReply("the pause is taken back; the run goes on", situation=before)
         self.paused.set()
+        self._wake()
         when = _when(before)
         if not before.pausing:
-            self._report(Notice("info", f"ralph pause: the run ends {when}"))
+            self._report(Notice("info", f"pausing: the run ends {when}"))
         return OrderReply(f"the run ends {when}; go on later with: ralph resume", situation=before)
 
     def _take(self, token: str, data: bytes) -> None:

@@ -253,6 +253,7 @@ class Opening:
             completed_tasks=sum(each.status == "completed" for each in prd.tasks),
             total_tasks=len(prd.tasks),
             agent=self.roster.name_of(executor),
+            idle_timeout=self.config.limits.idle_timeout,
         )
 
     # Limits

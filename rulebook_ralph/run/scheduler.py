@@ -176,6 +176,7 @@ class Run:
         self._happened: SimpleQueue[None] = SimpleQueue()
         self._working: dict[str, Worked] = {}
         self._started = clock.monotonic()
+        self._listed: events.TasksListed | None = None
 
     def run(self) -> events.RunEnded:
         """Work until nothing is left or a limit ends it; always leaves a state to resume from. Raises RalphError."""
@@ -267,6 +268,11 @@ class Run:
         prepared.journal.take_edits()
         prepared.take_settings()
         prepared.branch.follow()
+        self._list_tasks()
+        for number in self._orders.attempts_to_stop():
+            for worked in self._working.values():
+                if worked.opened.assignment.number == number:
+                    worked.opened.worker.stopped.set()
         if prepared.journal.prd is not before or prepared.config is not self._project.config:
             allowed = prepared.iterations_allowed(progress.reopen)
             limit = prepared.config.limits.max_iterations
@@ -276,6 +282,14 @@ class Run:
             progress.wait = progress.waited_until = None
             if wait.until is not None:
                 self._report(events.Waiting(wait.reason, wait.until, 0.0))
+
+    def _list_tasks(self) -> None:
+        """Said whenever the list is another one than it was."""
+        prd = self._prepared.journal.prd
+        listed = summaries.tasks_listed(prd, only=self._options.only, reopen=self._progress.reopen)
+        if listed != self._listed:
+            self._listed = listed
+            self._report(listed)
 
     def _start(self, task_id: str) -> None:
         """Open an iteration and have a worker work on it; nothing is opened where the agent is to be waited for."""

@@ -56,25 +56,6 @@ def why_nothing_is_left(prd: Prd, *, only: Collection[str], stuck: Collection[st
     return Stop(reason, f"no task can be worked on: {', '.join(parts)}")
 
 
-def opened_event(
-    record: Iteration, prd: Prd, *, title: str, index: int, max_iterations: int, max_attempts: int, agent: str
-) -> events.IterationOpened:
-    """What the console shows of an iteration that begins, the `index`th of its run. `agent` is called so there."""
-    return events.IterationOpened(
-        iteration_number=record.iteration_number,
-        index=index,
-        max_iterations=max_iterations,
-        task_id=record.task_id,
-        title=title,
-        stage=record.stage,
-        attempt=record.attempt,
-        max_attempts=max_attempts,
-        completed_tasks=sum(task.status == "completed" for task in prd.tasks),
-        total_tasks=len(prd.tasks),
-        agent=agent,
-    )
-
-
 def settled_event(record: Iteration, decision: Decision, prd: Prd, tally: RunTally) -> events.IterationSettled:
     """What the console shows of a settled iteration. `duration_ms` is the whole pass."""
     outcomes = {
@@ -129,6 +110,17 @@ def run_planned(
         max_cost_usd=config.limits.max_cost_usd,
         workers=workers,
     )
+
+
+_MOST_LISTED = 50
+
+
+def tasks_listed(prd: Prd, *, only: Collection[str], reopen: Collection[str]) -> events.TasksListed:
+    """The tasks that are not completed, those first that would be worked on next."""
+    chosen = [task for task in prd.tasks if task.status != "completed" and (not only or task.id in only)]
+    chosen.sort(key=lambda task: (task.status == "blocked" and task.id not in reopen, task.status != "in_iteration"))
+    shown = tuple(events.OpenTask(task.id, task.title, task.status) for task in chosen[:_MOST_LISTED])
+    return events.TasksListed(shown, len(chosen) - len(shown))
 
 
 def run_ended(

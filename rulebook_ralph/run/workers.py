@@ -12,6 +12,7 @@ from rulebook_ralph.git.capture import Captured
 from rulebook_ralph.git.clone import Clone, Clones
 from rulebook_ralph.git.repository import GitError, read_plain
 from rulebook_ralph.process.box import Box
+from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report.events import Event, OfOneIteration, WithinIteration
 from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.results import AgentResult
@@ -19,7 +20,9 @@ from rulebook_ralph.verify.workspace import ClonePreparer
 
 
 class Worker:
-    """One clone, kept over attempts and runs, so that build caches stay warm."""
+    """One clone, kept over attempts and runs, so that build caches stay warm. `stopped` is set where a person ends the
+    attempt that is made here.
+    """
 
     def __init__(self, clone: Clone, workspace: ClonePreparer, roster: Roster, ledger: Ledger) -> None:
         self.name = clone.name
@@ -29,6 +32,7 @@ class Worker:
         self._roster = roster
         self._ledger = ledger
         self._number = 0
+        self.stopped = Cancellation()
         self._note = clone.root.with_name(f"{clone.name}.iteration")
 
     @property
@@ -53,6 +57,7 @@ class Worker:
         """The iteration of that number is worked on here."""
         self._note.unlink(missing_ok=True)
         self._number = number
+        self.stopped.clear()
         self.report = report if alone else lambda event: report(WithinIteration(number, cast("OfOneIteration", event)))
 
     def prepare(self, base: str, tree: str) -> None:

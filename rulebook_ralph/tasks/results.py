@@ -25,7 +25,8 @@ ErrorKind = Literal[
     "unknown",
 ]
 
-KillReason = Literal["wall-time", "idle-time", "interrupted"]
+KillReason = Literal["wall-time", "idle-time", "interrupted", "stopped"]
+"""stopped: a person ended this attempt, and not the run."""
 
 
 class Usage(Value, frozen=True, kw_only=True):

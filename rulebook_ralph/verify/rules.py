@@ -64,6 +64,9 @@ def _killed(result: AgentResult, *, by_run: bool) -> Verdict:
         reason = "the run's time limit ended the agent"
         return Verdict(action="stop", hook="agent", reason=reason, stop_reason="max-wall-time", counts=False)
     what = "took longer than the limit" if result.killed_by == "wall-time" else "gave no output for too long"
+    if result.killed_by == "stopped":
+        reason = "a person stopped the attempt"
+        return Verdict(action="continue", hook="agent", reason=reason, feedback=f"{capital(reason)} while you worked.")
     reason = f"the agent {result.killed_for or what} and was ended by Ralph"
     return Verdict(
         action="continue", hook="agent", reason=reason, feedback=f"{capital(reason)}. Work in smaller steps."

@@ -11,7 +11,6 @@ import termios
 import textwrap
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
@@ -30,67 +29,11 @@ from rulebook_ralph.report.events import (
     TaskLine,
     WithinIteration,
 )
+from tests.played import Played
 from tests.unit.report.console_events import GATE_PASSED, GATE_STARTED, PLAN, opened, settled, used
 
 TERMINAL = {"TERM": "xterm-256color"}
 ENDED = RunEnded("complete", "", (TaskLine("t1", "T", "completed", 1, 0.1),), 1, 1, 0, 0.1, 9, 8100, ("ralph show 1",))
-TOKEN = re.compile(r"\x1b\[(\??\d*(?:;\d+)*)([A-Za-z])|([\r\n])|([^\x1b\r\n\x00-\x1f\x7f-\x9f]+)")
-
-
-@dataclass
-class Played:
-    """What a terminal of that many columns shows after a stream; fails on anything Ralph has no reason to send."""
-
-    columns: int
-    rows: list[str] = field(default_factory=lambda: [""])
-    cursor: bool = True
-    _x: int = 0
-    _y: int = 0
-
-    def play(self, stream: str) -> "Played":
-        at = 0
-        while at < len(stream):
-            token = TOKEN.match(stream, at)
-            assert token, f"not expected in the stream: {stream[at : at + 20]!r}"
-            at = token.end()
-            arguments, code, control, text = token.groups()
-            if text:
-                self._write(text)
-            elif control == "\r":
-                self._x = 0
-            elif control == "\n":
-                self._down()
-            else:
-                self._obey(arguments, code)
-        return self
-
-    def _write(self, text: str) -> None:
-        for character in text:
-            if self._x == self.columns:
-                self._down()
-                self._x = 0
-            row = self.rows[self._y].ljust(self._x)
-            self.rows[self._y] = row[: self._x] + character + row[self._x + 1 :]
-            self._x += 1
-
-    def _down(self) -> None:
-        self._y += 1
-        if self._y == len(self.rows):
-            self.rows.append("")
-
-    def _obey(self, arguments: str, code: str) -> None:
-        match arguments, code:
-            case "?25", "h" | "l":
-                self.cursor = code == "h"
-            case up, "A":
-                self._y -= int(up)
-                assert self._y >= 0
-            case "2", "K":
-                self.rows[self._y] = ""
-            case _, "m":
-                pass
-            case _:
-                pytest.fail(f"not expected: {arguments}{code}")
 
 
 class Terminal:
@@ -290,7 +233,7 @@ def test_four_threads_that_report_at_once_are_shown_together_and_end_one_by_one(
         console.report(WithinIteration(3, Notice("warning", "look out")))
         for number in (2, 4, 1):
             console.report(settled(number))
-        rows = terminal.shows("▸ t3  A title", "#3 · coder · attempt 2 of 5", "t3: ! look out")
+        rows = terminal.shows("▸ t3  A title", "#3 · coder · attempt 2 of 5", "t3: ! look out", "✔ #1")
         assert [row.split()[2] for row in rows if row.startswith("✔ #")] == ["t2:", "t4:", "t1:"]
     assert took < 2
     assert terminal.close().count("of 12 tasks") < 12 + 5 * took
@@ -311,7 +254,6 @@ def test_nothing_is_written_while_nothing_changes(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("environment", "quiet"),
     [
-        ({**TERMINAL, "NO_COLOR": "1"}, False),
         ({**TERMINAL, "CI": "true"}, False),
         ({"TERM": "dumb"}, False),
         ({}, False),

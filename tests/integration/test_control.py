@@ -127,7 +127,7 @@ def test_a_pause_ends_the_run_between_two_iterations_and_is_taken_back() -> None
     assert run.says(Pause(undo=True)) == "the pause is taken back; the run goes on"
     assert run.says(Pause(undo=True)) == "no pause was asked for; the run goes on"
     assert run.orders.pause() is None
-    assert run.notices == ["ralph pause: the run ends after iteration #3 (one)", "ralph pause --undo: going on"]
+    assert run.notices == ["pausing: the run ends after iteration #3 (one)", "the pause is taken back: the run goes on"]
 
 
 def test_a_pause_says_when() -> None:
@@ -155,7 +155,7 @@ def test_a_cancelled_run_ends_now_and_says_so() -> None:
     stop = run.orders.stop()
     assert stop is not None
     assert stop.stop_reason == "cancelled"
-    assert run.notices[1:] == ["ralph cancel: ending now"]
+    assert run.notices[1:] == ["cancelled: ending now; the attempt is saved and not counted"]
     assert run.says(Pause()) == "the run is ending already (cancelled)"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rulebook_ralph.run.session_note import Driver
+from rulebook_ralph.run.session import Driver
 
 from rulebook_ralph import __version__
 from rulebook_ralph.cli import official_loop

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rulebook_ralph.report.console import Console, open_console
 from rulebook_ralph.report.events import (
@@ -391,7 +392,9 @@ def test_a_frame_shows_gates_as_they_run_and_end() -> None:
 
 
 def test_a_frame_says_when_the_agent_of_the_task_gives_no_sign() -> None:
-    assert live_rows(PLAN, OPENED, seconds=75)[-1] == "  … codex: no sign for 1 min 15 s"
+    assert live_rows(PLAN, OPENED, seconds=75)[-1] == "  … codex: silent 1 min 15 s"
+    limited = replace(OPENED, idle_timeout=900)
+    assert live_rows(PLAN, limited, seconds=12)[-1] == "  … codex: silent 12 s of 15 min"
 
 
 def test_a_frame_keeps_to_a_low_terminal() -> None:
