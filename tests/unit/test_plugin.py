@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rulebook_ralph.run.session import Driver
 
 from rulebook_ralph import __version__
 from rulebook_ralph.cli import official_loop
 from rulebook_ralph.cli.plugin import files_for
 from rulebook_ralph.errors import RalphError
+from rulebook_ralph.run.session import Driver
 from tests.harness import Project
 
 OFFICIAL = "ralph-loop@claude-plugins-official"
