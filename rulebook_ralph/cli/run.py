@@ -159,7 +159,7 @@ def start(app: App, flags: Flags, *, command: str) -> int:
         if flags.dry_run:
             rehearsed = rehearsal.rehearse(open_project(app, flags.settings).project, options)
             if flags.json:
-                console.json(rehearsal.as_json(rehearsed))
+                console.json(rehearsed)
             else:
                 console.verbatim(rehearsal.as_text(rehearsed))
             return 0

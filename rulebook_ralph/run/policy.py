@@ -99,61 +99,47 @@ class Standing:
 def settle(verdict: Verdict, standing: Standing, *, feedback: str, rollback: Literal["keep", "reset"]) -> Decision:
     """What follows from a verdict on an attempt."""
     if verdict.action == "complete":
-        return _verified(standing)
+        following = standing.next_stage
+        if following is None:
+            return Decision(trigger="complete", completion_status="completed", stop_reason="complete")
+        return Decision(
+            trigger="advance",
+            completion_status="completed",
+            next_stage=following,
+            restarted=standing.restarted,
+        )
     if verdict.action == "stop":
         return _stopped(verdict, feedback, standing)
-    if verdict.hook == MERGE:
-        return _not_merged(verdict, standing, feedback)
+    if verdict.hook == MERGE:  # nobody's failure; from the first stage on where the work could not be brought there
+        back = verdict.starts_anew and standing.is_later
+        return _again(standing, feedback, back=back, rollback=verdict.starts_anew, counts=False)
     return (
         _used_up(verdict, standing, feedback)
         or _stuck(verdict, standing, feedback)
         or _sent_back(verdict, standing, feedback, rollback)
-        or Decision(
-            trigger="retry",
-            completion_status="failed",
-            feedback=feedback,
-            rollback=rollback == "reset" and not standing.is_later,  # what the stages before brought about stays
-            counts=verdict.counts,
-            restarted=standing.restarted,
-        )
+        # what the stages before brought about stays
+        or _again(standing, feedback, rollback=rollback == "reset" and not standing.is_later, counts=verdict.counts)
     )
 
 
-def _not_merged(verdict: Verdict, standing: Standing, feedback: str) -> Decision:
-    """Nobody's failure: the task is tried again, from the first stage on the branch as it is now where the work could
-    not be brought there, else on the merged tree.
-    """
-    first = standing.stages[0] if verdict.starts_anew and standing.is_later else None
+def _again(
+    standing: Standing,
+    feedback: str,
+    *,
+    back: bool = False,
+    rollback: bool = False,
+    counts: bool = True,
+    restarted: bool = False,
+) -> Decision:
+    """Another attempt: at the stage, or with `back` from the first one on."""
     return Decision(
-        trigger="send_back" if first else "retry",
+        trigger="send_back" if back else "retry",
         completion_status="failed",
         feedback=feedback,
-        rollback=verdict.starts_anew,
-        counts=False,
-        next_stage=first,
-        restarted=standing.restarted,
-    )
-
-
-def _verified(standing: Standing) -> Decision:
-    following = standing.next_stage
-    if following is None:
-        return Decision(
-            trigger="complete",
-            completion_status="completed",
-            feedback="",
-            rollback=False,
-            counts=True,
-            stop_reason="complete",
-        )
-    return Decision(
-        trigger="advance",
-        completion_status="completed",
-        feedback="",
-        rollback=False,
-        counts=True,
-        next_stage=following,
-        restarted=standing.restarted,
+        rollback=rollback,
+        counts=counts,
+        next_stage=standing.stages[0] if back else None,
+        restarted=restarted or standing.restarted,
     )
 
 
@@ -162,7 +148,7 @@ def _used_up(verdict: Verdict, standing: Standing, feedback: str) -> Decision | 
     allowed = standing.allowed[standing.stage]
     if verdict.counts and standing.attempt >= allowed:
         reason = f"{allowed} of {counted(allowed, 'attempt')} used; the last one: {verdict.reason}"
-        return _blocked(reason, "max-iterations", feedback, counts=True)
+        return _blocked(reason, "max-iterations", feedback)
     if standing.over_budget:
         reason = f"{standing.over_budget}; the last attempt: {verdict.reason}"
         return _blocked(reason, "max-cost", feedback, counts=verdict.counts)
@@ -177,28 +163,18 @@ def _stuck(verdict: Verdict, standing: Standing, feedback: str) -> Decision | No
     if standing.repeats < SAME_FAILURES or (not verdict.counts and verdict.hook in _LIMITED_ELSEWHERE):
         return None
     if not verdict.counts:  # what judges is at fault, and no other attempt would heal it
-        told = f"{standing.repeats} times in a row: {verdict.reason}"
-        return _blocked(told, "stuck", feedback, counts=False)
+        return _blocked(f"{standing.repeats} times in a row: {verdict.reason}", "stuck", feedback, counts=False)
     if standing.restarted or not standing.has_work:
         also = ", also after starting again from the base" if standing.restarted else ""
         return _blocked(f"stuck{also}: {verdict.reason}", "stuck", feedback)
-    if first := standing.stages[0] if standing.is_later else None:
+    if standing.is_later:
         feedback = _for_the_first(verdict, standing, feedback)
     told = (
         f"{standing.repeats} attempts in a row ended the same way, so the tree was put back to the base commit. Do not "
         "repeat what was tried: read the failure below again, question what you took for granted, and go about it in "
         f"another way. If it cannot be done, say that you are blocked and why.\n\n{feedback}"
     )
-    trigger: Literal["retry", "send_back"] = "send_back" if first else "retry"
-    return Decision(
-        trigger=trigger,
-        completion_status="failed",
-        feedback=told,
-        rollback=True,
-        counts=True,
-        next_stage=first,
-        restarted=True,
-    )
+    return _again(standing, told, back=standing.is_later, rollback=True, restarted=True)
 
 
 def _sent_back(
@@ -208,20 +184,11 @@ def _sent_back(
     if not standing.is_later or not verdict.counts or verdict.hook in _OWN_FAULT:
         return None
     first = standing.stages[0]
-    if standing.used.get(first, 0) >= standing.allowed[first]:
-        allowed = standing.allowed[first]
+    allowed = standing.allowed[first]
+    if standing.used.get(first, 0) >= allowed:
         used = f"{allowed} of {counted(allowed, 'attempt')} of {first} used"
-        reason = f"{standing.stage} sent it back, but {used}: {verdict.reason}"
-        return _blocked(reason, "max-iterations", feedback, counts=True)
-    return Decision(
-        trigger="send_back",
-        completion_status="failed",
-        feedback=_for_the_first(verdict, standing, feedback),
-        rollback=rollback == "reset",
-        counts=True,
-        next_stage=first,
-        restarted=standing.restarted,
-    )
+        return _blocked(f"{standing.stage} sent it back, but {used}: {verdict.reason}", "max-iterations", feedback)
+    return _again(standing, _for_the_first(verdict, standing, feedback), back=True, rollback=rollback == "reset")
 
 
 def _for_the_first(verdict: Verdict, standing: Standing, feedback: str) -> str:
@@ -245,37 +212,24 @@ def _blocked(reason: str, stop_reason: StopReason, feedback: str, *, counts: boo
 
 
 def _stopped(verdict: Verdict, feedback: str, standing: Standing) -> Decision:
-    reason = verdict.stop_reason or "error"
-    stop = Stop(reason, verdict.reason)
+    reason, counts = verdict.stop_reason or "error", verdict.counts
     if verdict.awaits_approval:
-        return Decision(
-            trigger="block",
-            completion_status="blocked",
-            feedback=feedback,
-            rollback=False,
-            counts=False,
-            blocked_reason=verdict.reason,
-            stop_reason="blocked",
-        )
+        return replace(_blocked(verdict.reason, "blocked", feedback, counts=False), rollback=False)
     if reason == "blocked":
-        return _blocked(verdict.reason, "blocked", feedback, counts=verdict.counts)
-    if reason in ("interrupted", "cancelled", "paused"):
-        status: CompletionStatus = "cancelled" if reason == "cancelled" else "interrupted"
-        return _ended(status, stop, feedback, standing, counts=False)
-    status = "limited" if reason in ("rate-limited", "max-cost", "max-wall-time") else "failed"
-    return _ended(status, stop, feedback, standing, counts=verdict.counts)
-
-
-def _ended(status: CompletionStatus, stop: Stop, feedback: str, standing: Standing, *, counts: bool) -> Decision:
+        return _blocked(verdict.reason, "blocked", feedback, counts=counts)
+    status: CompletionStatus = "failed"
+    if reason in ("rate-limited", "max-cost", "max-wall-time"):
+        status = "limited"
+    elif reason in ("interrupted", "cancelled", "paused"):
+        status, counts = "cancelled" if reason == "cancelled" else "interrupted", False
     return Decision(
         trigger="interrupt",
         completion_status=status,
         feedback=feedback,
-        rollback=False,
         counts=counts,
-        run_stop_reason=stop.stop_reason,
-        run_stop_text=stop.reason,
-        stop_reason=stop.stop_reason,
+        run_stop_reason=reason,
+        run_stop_text=verdict.reason,
+        stop_reason=reason,
         restarted=standing.restarted,
         retry_after=standing.retry_after,
     )

@@ -1,28 +1,38 @@
 """`--dry-run`: the plan of a run and its first prompt, touching nothing."""
 
-from dataclasses import dataclass
-
 from rulebook_ralph.config import requirements
 from rulebook_ralph.run import preflight, prompt, summaries, templates
 from rulebook_ralph.run.opening import RECENT_COMMITS
 from rulebook_ralph.run.project import Project, RunOptions
 from rulebook_ralph.tasks import history, lifecycle, prd_file, progress, selection
-from rulebook_ralph.tasks.model import Prd
+from rulebook_ralph.tasks.model import Prd, Value
 from rulebook_ralph.tasks.text import counted
 
 
-@dataclass(frozen=True, slots=True)
-class Rehearsal:
-    """What a run would do: the tasks in order with their most attempts, the most iterations, the first prompt."""
+class RehearsedTask(Value, frozen=True, kw_only=True):
+    id: str
+    title: str
+    max_attempts: int
+
+
+class RehearsedGate(Value, frozen=True, kw_only=True):
+    name: str
+    command: str
+
+
+class Rehearsal(Value, frozen=True, kw_only=True):
+    """What a run would do: the tasks in order with their most attempts, the most iterations, the first prompt; `reason`
+    says why there is nothing to do.
+    """
 
     agent: str
     branch: str
-    tasks: tuple[tuple[str, str, int], ...]
+    tasks: tuple[RehearsedTask, ...]
     max_iterations: int
     max_wall_time: float | None
     max_cost_usd: float | None
-    gates: tuple[tuple[str, str], ...]
-    reason: str
+    gates: tuple[RehearsedGate, ...]
+    reason: str | None
     prompt: str
 
 
@@ -41,12 +51,15 @@ def rehearse(project: Project, options: RunOptions) -> Rehearsal:
     return Rehearsal(
         agent=config.defaults.executor,
         branch=options.branch or prd.work_branch,
-        tasks=tuple((task.id, task.title, left) for task, left in zip(order, attempts, strict=True)),
+        tasks=tuple(
+            RehearsedTask(id=task.id, title=task.title, max_attempts=left)
+            for task, left in zip(order, attempts, strict=True)
+        ),
         max_iterations=most,
         max_wall_time=config.limits.max_run_wall_time,
         max_cost_usd=config.limits.max_cost_usd,
-        gates=tuple((step.name, step.command) for step in config.verification.gates),
-        reason="" if first else summaries.why_nothing_is_left(prd, only=options.only).reason,
+        gates=tuple(RehearsedGate(name=step.name, command=step.command) for step in config.verification.gates),
+        reason=None if first else summaries.why_nothing_is_left(prd, only=options.only).reason,
         prompt=_prompt(project, prd, first.id, most) if first else "",
     )
 
@@ -62,31 +75,16 @@ def as_text(found: Rehearsal) -> str:
         f"At most {counted(found.max_iterations, 'iteration')}, {time}, {cost}.",
         "",
         "Tasks, in this order:",
-        *(f"  {task_id}: {title} (at most {counted(left, 'attempt')})" for task_id, title, left in found.tasks),
+        *(f"  {each.id}: {each.title} (at most {counted(each.max_attempts, 'attempt')})" for each in found.tasks),
         "",
         "Gates after each attempt:",
-        *([f"  {name}: {command}" for name, command in found.gates] or ["  none"]),
+        *([f"  {gate.name}: {gate.command}" for gate in found.gates] or ["  none"]),
         "",
         "The first prompt:",
         "",
         found.prompt,
     ]
     return "\n".join(lines)
-
-
-def as_json(found: Rehearsal) -> dict[str, object]:
-    """The same as one object."""
-    return {
-        "agent": found.agent,
-        "branch": found.branch,
-        "tasks": [{"id": task_id, "title": title, "maxAttempts": left} for task_id, title, left in found.tasks],
-        "maxIterations": found.max_iterations,
-        "maxWallTime": found.max_wall_time,
-        "maxCostUsd": found.max_cost_usd,
-        "gates": [{"name": name, "command": command} for name, command in found.gates],
-        "reason": found.reason or None,
-        "prompt": found.prompt,
-    }
 
 
 def _prompt(project: Project, prd: Prd, task_id: str, most: int) -> str:

@@ -71,24 +71,18 @@ class Troubles:
         """How often in a row at the last task."""
         return self.at_tasks.get(self.task_id, 0)
 
-    def and_one(self, kind: ErrorKind, task_id: str) -> "Troubles":
-        """With one more failure. No kind begins anew because another came between, else two in turns never end."""
-        at_tasks = self.at_tasks
-        if kind in _OF_THE_TASK:
-            at_tasks = {**at_tasks, task_id: at_tasks.get(task_id, 0) + 1}
-        return Troubles(
-            limits=self.limits + (kind == "usage-limit"),
-            back_offs=self.back_offs + (kind in _BACKS_OFF),
-            task_id=task_id,
-            at_tasks=at_tasks,
-            given_up=self.given_up,
-        )
-
-    def and_one_beside(self, kind: ErrorKind, task_id: str) -> "Troubles":
-        """The same for one that began before another's failure was waited for: what the service refuses to several at
-        once, it refuses once.
+    def and_one(self, kind: ErrorKind, task_id: str, *, beside: bool = False) -> "Troubles":
+        """With one more failure. No kind begins anew because another came between, else two in turns never end. What
+        the service refuses to several at once, it refuses once: `beside` began before another's failure was waited for.
         """
-        return replace(self.and_one(kind, task_id), limits=self.limits, back_offs=self.back_offs)
+        of_task = {task_id: self.at_tasks.get(task_id, 0) + 1} if kind in _OF_THE_TASK else {}
+        return replace(
+            self,
+            limits=self.limits + (kind == "usage-limit" and not beside),
+            back_offs=self.back_offs + (kind in _BACKS_OFF and not beside),
+            task_id=task_id,
+            at_tasks={**self.at_tasks, **of_task},
+        )
 
     def ended_at(self, task_id: str) -> "Troubles":
         """After an agent came to its end at a task: only what others failed at is still so."""
@@ -238,20 +232,17 @@ class RetryPolicy:
         if verdict.stop_reason in _ORDERS:
             return None
         waiting = self._still_waited_for()  # nothing begins before that, so this one went on beside the one it is of
-        counted = self._troubles.and_one_beside if waiting else self._troubles.and_one
-        troubles = counted(fault.kind, judged.task_id)
+        troubles = self._troubles.and_one(fault.kind, judged.task_id, beside=waiting is not None)
         response = respond(fault, troubles, self._means(executor), now=self._clock.now())
         self._troubles = troubles.after(response.remedy)
         return self._taken(response, executor, waiting)
 
-    def before(self, task: Task, executor: str, *, last_agent: str = "") -> Response | None:
+    def before(self, task: Task, executor: str) -> Response | None:
         """Before an agent begins at a task that was limited in an earlier run: the remedy, as that run would have had
-        it; None where it may begin. `last_agent` worked at the task last, where that is known.
+        it; None where it may begin.
         """
         until, now = free_again(task.retry_after), self._clock.now()
         if until is None or until <= now or self._roster.acting(executor, now) != executor:
-            return None
-        if last_agent not in ("", executor):
             return None
         limit = AgentFault(kind="usage-limit", message="so it said before", resets_at=task.retry_after)
         response = self._taken(
@@ -294,7 +285,7 @@ class RetryPolicy:
         with self._counting:
             before = self._of_models.get(who, Troubles())
             is_waited_for = now < self._waited_for.get(who, now)  # in another thread
-            troubles = (before.and_one_beside if is_waited_for else before.and_one)(fault.kind, question)
+            troubles = before.and_one(fault.kind, question, beside=is_waited_for)
             response = respond(fault, troubles, means, now=now)
             self._of_models[who] = troubles.after(response.remedy)
             if response.until is not None and not is_waited_for:  # else those who wait in turns would never be counted

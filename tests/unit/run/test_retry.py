@@ -210,9 +210,8 @@ def test_a_limit_of_an_earlier_run_is_waited_for_as_in_that_run() -> None:
     assert run.policy.before(limited(), "alone") is None, "it is over"
 
 
-def test_a_limit_of_an_earlier_run_means_nothing_for_another_agent_or_when_it_is_over() -> None:
+def test_a_limit_of_an_earlier_run_means_nothing_when_it_is_over() -> None:
     run = Run()
-    assert run.policy.before(limited(), "alone", last_agent="b") is None
     assert run.policy.before(limited(-3), "alone") is None
     assert run.policy.before(Task(id="one", title=""), "alone") is None
 

@@ -79,7 +79,7 @@ def test_failures_are_counted_by_what_they_are() -> None:
     for kind in ("network", "usage-limit", "crash", "rate-limit", "cut-off"):
         found = found.and_one(kind, "one")
     assert found == Troubles(limits=1, back_offs=2, task_id="one", at_tasks={"one": 2})
-    assert found.and_one_beside("network", "one") == found.and_one_beside("usage-limit", "one") == found
+    assert all(found.and_one(kind, "one", beside=True) == found for kind in ("network", "usage-limit"))
     beside = found.and_one("crash", "two")
     assert beside == Troubles(limits=1, back_offs=2, task_id="two", at_tasks={"one": 2, "two": 1})
     assert beside.and_one("crash", "one").at_task == 3, "two that fail in turns are given up all the same"
