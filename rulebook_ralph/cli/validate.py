@@ -16,7 +16,7 @@ from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.run import refusals, template_files
 from rulebook_ralph.tasks import prd_file, progress, validation
 from rulebook_ralph.tasks.disk import StateFolder
-from rulebook_ralph.tasks.text import Problem, counted
+from rulebook_ralph.tasks.text import Problem, counted, json_path
 
 
 @click.command()
@@ -28,15 +28,23 @@ def command(app: App, *, json: bool) -> int:
 
     Ends with 0 when there is none, 2 when there are some.
     """
-    problems = all_problems(app, state_folder(app))
+    folder = state_folder(app)
+    problems = all_problems(app, folder)
+    warnings = [] if problems else _near_misses(folder)
     with app.console(json=json) as console:
         if json:
-            console.json({"valid": not problems, "problems": problems})
+            console.json({"valid": not problems, "problems": problems, "warnings": warnings})
         else:
-            for problem in problems:
+            for problem in (*problems, *warnings):
                 console.line(str(problem))
             console.line(counted(len(problems), "problem") if problems else "no problems")
     return ExitCode.INVALID if problems else ExitCode.OK
+
+
+def _near_misses(folder: StateFolder) -> list[Problem]:
+    """Keys of a good list that were probably meant as others: they are kept, and do nothing."""
+    faults = validation.near_misses(prd_file.read_prd(folder.prd))
+    return [Problem(prd_file.PRD_NAME, None, json_path(path), message) for path, message in faults]
 
 
 def all_problems(app: App, folder: StateFolder) -> tuple[Problem, ...]:

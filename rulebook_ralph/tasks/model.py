@@ -1,7 +1,7 @@
 """What a PRD and a task are, as they stand in `.rulebook-ralph/prd.json` (schemas/prd.schema.json).
 
-Values only. Fields that should always be visible to a person who edits the file get their default from a named
-function, because msgspec leaves plain defaults out of the file.
+Values only. Fields that should always be visible to a person who edits the file get their default from a factory,
+because msgspec leaves plain defaults out of the file.
 """
 
 import re
@@ -22,30 +22,6 @@ PRD_VERSION = 1
 Json = dict[str, Any]
 
 
-def _pending() -> Status:
-    return "pending"
-
-
-def _text() -> str:
-    return ""
-
-
-def _lowest_written() -> int:
-    return 1
-
-
-def _zero() -> int:
-    return 0
-
-
-def _nothing_spent() -> float:
-    return 0.0
-
-
-def _none_listed() -> tuple[str, ...]:
-    return ()
-
-
 class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False):
     """Base of every frozen value that is written to the state folder."""
 
@@ -53,11 +29,11 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, renam
 class Totals(Value, frozen=True, kw_only=True):
     """Sums over all settled iterations, kept so that `status` need not read the history. `cost_usd` in dollars."""
 
-    iterations: int = msgspec.field(default_factory=_zero)
-    completed: int = msgspec.field(default_factory=_zero)
-    failed: int = msgspec.field(default_factory=_zero)
-    cost_usd: float = msgspec.field(default_factory=_nothing_spent)
-    tokens: int = msgspec.field(default_factory=_zero)
+    iterations: int = msgspec.field(default_factory=int)
+    completed: int = msgspec.field(default_factory=int)
+    failed: int = msgspec.field(default_factory=int)
+    cost_usd: float = msgspec.field(default_factory=float)
+    tokens: int = msgspec.field(default_factory=int)
     extra: Json = msgspec.field(default_factory=dict, name="$extra")
     """Keys Ralph does not know, kept as they were; never written under this name."""
 
@@ -128,18 +104,16 @@ class Task(Value, frozen=True, kw_only=True):
 
     id: str
     title: str
-    description: str = msgspec.field(default_factory=_text)
-    priority: int = msgspec.field(default_factory=_lowest_written)
-    status: Status = msgspec.field(default_factory=_pending)
-    dependencies: tuple[str, ...] = msgspec.field(default_factory=_none_listed)
-    acceptance_criteria: tuple[str, ...] = msgspec.field(default_factory=_none_listed)
+    description: str = msgspec.field(default_factory=str)
+    priority: int = msgspec.field(default_factory=lambda: 1)
+    status: Status = msgspec.field(default_factory=lambda: "pending")
+    dependencies: tuple[str, ...] = msgspec.field(default_factory=lambda: ())
+    acceptance_criteria: tuple[str, ...] = msgspec.field(default_factory=lambda: ())
     estimated_complexity: Complexity | None = None
     outcome: str = ""
     relevant_files: tuple[str, ...] = ()
     may_change: tuple[str, ...] = ()
-    """Globs of check files that the task may change without being asked."""
     kind: Kind = "feature"
-    """What is not a feature is not sent back for want of a test that was red; it is asked still."""
     markers: tuple[str, ...] = ()
     parallel: bool = True
     """False: nothing else is worked on meanwhile."""
@@ -199,7 +173,7 @@ class Prd(Value, frozen=True, kw_only=True):
 
     version: int
     project: str
-    description: str = msgspec.field(default_factory=_text)
+    description: str = msgspec.field(default_factory=str)
     branch: str = ""
     created_at: str = ""
     updated_at: str = ""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -18,7 +18,7 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks import disk, json_file
 from rulebook_ralph.tasks.history import ITERATION_KEYS
 from rulebook_ralph.tasks.iteration import Iteration
-from rulebook_ralph.tasks.model import Json, Prd
+from rulebook_ralph.tasks.model import PRD_VERSION, Json, Prd, Task
 from rulebook_ralph.tasks.prd_file import (
     PRD_KEYS,
     PRD_NAME,
@@ -39,6 +39,7 @@ MOST_PROBLEMS = 100
 
 _ITERATION_FILE = re.compile(r"iteration-(\d{1,18})\.json", re.ASCII)
 
+_V = TypeVar("_V", bound=msgspec.Struct)
 Schemas = Callable[[str], Json]
 """Gives the JSON Schema of `prd` or `iteration`."""
 FileCheck = Callable[[Path], Iterable[Problem]]
@@ -104,15 +105,36 @@ def _problems(file: Path, name: str, faults: Callable[[Any], Iterator[Fault]]) -
 
 
 def _prd_faults(raw: Any, *, schemas: Schemas) -> Iterator[Fault]:
+    """What is wrong with the form of the list and of each task, and with the meaning of those whose form is right."""
     whole = with_unknown_keys(raw)
-    if _fits(whole, Prd):
-        yield from problems_of(msgspec.convert(whole, Prd))
-    else:
-        yield from _explained(raw, Prd, schemas("prd"))
+    if (prd := _fitting(whole, Prd)) is not None:
+        yield from problems_of(prd)
+        return
+    schema = schemas("prd")
+    if not (isinstance(raw, dict) and isinstance(raw.get("tasks"), list)):
+        yield from _explained(raw, Prd, schema)
+        return
+    prd = _fitting({**whole, "tasks": []}, Prd)
+    if prd is None:
+        yield from _explained({**raw, "tasks": []}, Prd, schema)
+        prd = Prd(version=PRD_VERSION, project="unknown")
+    tasks: list[Task] = []
+    misshapen: set[int] = set()
+    of_task = {"$ref": "#/$defs/Task", "$defs": schema["$defs"]}
+    for index, (task, written) in enumerate(zip(whole["tasks"], raw["tasks"], strict=True)):
+        if (read := _fitting(task, Task)) is None:
+            misshapen.add(index)
+            yield from (Fault(("tasks", index, *path), told) for path, told in _explained(written, Task, of_task))
+            named = written.get("id") if isinstance(written, dict) else None
+            read = Task(id=named if isinstance(named, str) else "", title="")
+        tasks.append(read)
+    for fault in problems_of(msgspec.structs.replace(prd, tasks=tuple(tasks))):
+        if fault.path[:1] != ("tasks",) or fault.path[1] not in misshapen:
+            yield fault
 
 
 def _iteration_faults(raw: Any, *, number: int, name: str, schemas: Schemas) -> Iterator[Fault]:
-    if not _fits(json_file.with_extra(raw, ITERATION_KEYS), Iteration):
+    if _fitting(json_file.with_extra(raw, ITERATION_KEYS), Iteration) is None:
         yield from _explained(raw, Iteration, schemas("iteration"))
         return
     yield from json_file.nesting_faults(json_file.unknown_members(raw, ITERATION_KEYS), ())
@@ -122,12 +144,11 @@ def _iteration_faults(raw: Any, *, number: int, name: str, schemas: Schemas) -> 
         yield Fault((), f"should be named iteration-{number}.json")
 
 
-def _fits(raw: Any, kind: type[msgspec.Struct]) -> bool:
+def _fitting(raw: Any, kind: type[_V]) -> _V | None:
     try:
-        msgspec.convert(raw, kind)
+        return msgspec.convert(raw, kind)
     except msgspec.ValidationError:
-        return False
-    return True
+        return None
 
 
 def _explained(raw: Any, kind: type[msgspec.Struct], schema: Json) -> Iterator[Fault]:

@@ -65,3 +65,12 @@ def test_a_file_that_cannot_be_taken_changes_nothing(tmp_path: Path) -> None:
     assert "unknown key; did you mean `passes`?" in ran.err
     assert "`title` is missing" in ran.err
     assert not project.folder.prd.exists()
+
+
+def test_validate_tells_keys_that_were_probably_meant_as_others(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    text = project.folder.prd.read_text()
+    project.folder.prd.write_text(text.replace('"priority":', '"priorty": 2,\n      "priority":', 1))
+    ran = project.ralph("validate")
+    assert (ran.code, "no problems" in ran.out) == (0, True)
+    assert "$.tasks[0].priorty: has no meaning here; did you mean `priority`?" in ran.out

@@ -24,7 +24,7 @@ from rulebook_ralph.run.policy import RunTally, Standing
 from rulebook_ralph.tasks import parser, prd_file
 from rulebook_ralph.tasks.criteria import Criteria, External, Method, MultiStage, Part, Semantic, StringMatch
 from rulebook_ralph.tasks.criteria_reading import canonical, completion_faults, part_verification, read_criteria
-from rulebook_ralph.tasks.importers.completion_yaml import read_all
+from rulebook_ralph.tasks.importers.task_lists import read_all
 from rulebook_ralph.tasks.iteration import Decision
 from rulebook_ralph.tasks.model import Prd, Stage, Task
 from rulebook_ralph.tasks.results import AgentResult, CheckResult, ParsedIteration, Verdict, Verified

@@ -115,7 +115,7 @@ def read(path: Path, shown: str) -> SourceReading:
     told = f"{counted(len(left), 'box', 'boxes')} below none of the tasks' headings: left out"
     problems = (SourceProblem(path, left[0].row + 1, told),) if left else ()
     about = _KIND_OF_FILE.sub("", document.title, count=1) if is_headed else ""
-    return SourceReading(tuple(tasks), problems, description=about)
+    return SourceReading(tuple(tasks), problems, (shown,), description=about)
 
 
 def ticked(rows: Sequence[str], task_id: str, title: str) -> dict[int, str] | None:

@@ -1,14 +1,13 @@
 """Files of tasks that a person names, each read by its kind, and the boxes that are ticked in them."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.tasks.importers import checklist, completion_yaml, rulebook_text, user_stories
+from rulebook_ralph.tasks.importers import checklist, rulebook_text, task_lists
 from rulebook_ralph.tasks.importers.merge import id_in_source, told_apart
 from rulebook_ralph.tasks.importers.source import (
-    IN_JSON,
     IN_MARKDOWN,
     IN_YAML,
     LONGEST_SHOWN,
@@ -23,22 +22,16 @@ from rulebook_ralph.tasks.importers.source import (
 from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.text import Problem, escaped
 
-Reader = Callable[[Path, str], SourceReading]
-"""Reads one plan, whole, under the name that it is shown by."""
-_READERS: Mapping[str, Reader] = {
-    **dict.fromkeys(IN_MARKDOWN, checklist.read),
-    **dict.fromkeys(IN_JSON, user_stories.read),
-}
 _LINE_END = re.compile(r"(\r\n|\r|\n)")
 _BYTE_ORDER_MARK = "\ufeff"
 
 
 def read_all(paths: Sequence[Path], *, root: Path, known: Sequence[Task], read: Sequence[Task]) -> SourceReading:
-    """Read the files as one list: those in YAML first, then the plans, in their order.
+    """Read the files as one list: those in YAML first, then the others, in their order.
 
     `known` are the tasks of the PRD, `read` those that another source gave just now. Tasks in YAML depend on any of
-    them, so an id in use is refused there; plans know only themselves, and are told apart. Raises RalphError, for
-    plans with all that is wrong in any of them.
+    them, so an id in use is refused there; plans and stories know only themselves, and are told apart. Raises
+    RalphError, for these with all that is wrong in any of them.
     """
     for path in paths:
         if path.suffix not in SUFFIXES:
@@ -46,12 +39,13 @@ def read_all(paths: Sequence[Path], *, root: Path, known: Sequence[Task], read: 
             raise RalphError(f"{shown} is none of the files that tasks are read from: {', '.join(SUFFIXES)}")
     yaml = [path for path in paths if path.suffix in IN_YAML]
     ids = [task.id for task in (*known, *read)]
-    first = completion_yaml.read_all(yaml, root=root, known_ids=ids) if yaml else SourceReading()
+    first = task_lists.read_all(yaml, root=root, known_ids=ids) if yaml else SourceReading()
     plans, problems = list[SourceReading](), list[Problem]()
     for path in dict.fromkeys(path.resolve() for path in paths if path.suffix not in IN_YAML):
         shown = shown_path(path, root)
         try:
-            plans.append(joined([_READERS[path.suffix](path, shown), SourceReading(folders=(shown,))]))
+            is_plan = path.suffix in IN_MARKDOWN
+            plans.append(checklist.read(path, shown) if is_plan else task_lists.read_all([path], root=root))
         except UnreadableError as error:
             problems.append(Problem(shown, error.problem.line, "", error.problem.message))
         except RefusedTasksError as error:

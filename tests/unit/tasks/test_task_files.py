@@ -42,11 +42,11 @@ def test_user_stories_become_tasks(tmp_path: Path) -> None:
     [
         ([story("../x")], r"prd.json:1: \$.userStories\[0\].id: must start with a letter or digit"),
         ([story("a"), story("A")], r"\$.userStories\[1\].id: 'A' is the id of a task"),
-        ([story(passes="no")], r"\$.userStories\[0\].passes: expected true or false, got a string"),
+        ([story(passes="no")], r"\$.userStories\[0\].passes: expected true or false, got 'no'"),
         ([story(dependsOn=["b"])], r"\$.userStories\[0\].dependsOn\[0\]: there is no task 'b'"),
         ([story("a", dependsOn=["b"]), story("b", dependsOn=["a"])], r"dependency cycle"),
         ([story(title=" ")], r"title: must not be empty"),
-        ([], r"\$.userStories: has no story"),
+        ([], r"\$: has no task"),
     ],
 )
 def test_stories_that_cannot_be_taken_are_named(tmp_path: Path, found: list[dict[str, Any]], message: str) -> None:

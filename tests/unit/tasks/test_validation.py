@@ -67,7 +67,8 @@ BAD_FORM = b"""{
     {"id": "b", "title": "t", "title": "u"},
     {"title": "no id"},
     7,
-    {"id": "d", "title": "t", "completion": [], "priority": "1"}
+    {"id": "d", "title": "t", "completion": [], "priority": "1"},
+    {"id": "e", "title": "t", "priority": 0, "dependencies": ["a", "ghost"]}
   ],
   "totals": {"tokens": "x"}
 }
@@ -101,7 +102,9 @@ BAD_MEANING = b"""{
                 "8: $.tasks[3]: expected object, got 7",
                 "9: $.tasks[4].completion: expected object, got an array",
                 "9: $.tasks[4].priority: expected integer, got '1'",
-                "11: $.totals.tokens: expected integer, got 'x'",
+                "10: $.tasks[5].priority: expected 1 (the highest) or more, got 0",
+                "10: $.tasks[5].dependencies[1]: there is no task 'ghost'",
+                "12: $.totals.tokens: expected integer, got 'x'",
             ],
         ),
         (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rulebook_ralph.tasks.importers.completion_yaml import read_all
+from rulebook_ralph.tasks.importers.task_lists import read_all
 from rulebook_ralph.tasks.importers.merge import SourceDifference, merge
 from rulebook_ralph.tasks.importers.source import RefusedTasksError, SourceReading
 from rulebook_ralph.tasks.model import Prd, Task
@@ -153,9 +153,9 @@ def test_unknown_keys_are_kept_and_said(tmp_path: Path) -> None:
     assert [problem.told(tmp_path) for problem in reading.problems] == [
         "tasks.yaml:3: a: kept in metadata, Ralph has no such keys: assignee, created_at, iteration"
     ]
-    reading = _read(tmp_path, "project: p\ntasks:\n- {id: a, title: t, status: completed}\n")
+    reading = _read(tmp_path, "team: p\ntasks:\n- {id: a, title: t, status: completed}\n")
     assert [problem.told(tmp_path) for problem in reading.problems] == [
-        "tasks.yaml:1: not about a task, left out: project"
+        "tasks.yaml:1: not about a task, left out: team"
     ]
     assert (reading.tasks[0].status, reading.tasks[0].metadata) == ("completed", {"imported": "completed"})
 
@@ -175,9 +175,9 @@ def test_what_a_task_may_change_and_whether_it_runs_alone(tmp_path: Path) -> Non
 
 
 BAD_FILES = {
-    "": "tasks.yaml: $: has no task: expected `task:`, `tasks:` or a list of tasks",
-    "[]\n": "tasks.yaml:1: $: has no task: expected `task:`, `tasks:` or a list of tasks",
-    "taks:\n- id: a\n": "tasks.yaml:1: $: has no task: expected `task:`, `tasks:` or a list of tasks",
+    "": "tasks.yaml: $: has no task: expected `task:`, `tasks:`, `userStories` or a list of tasks",
+    "[]\n": "tasks.yaml:1: $: has no task: expected `task:`, `tasks:`, `userStories` or a list of tasks",
+    "taks:\n- id: a\n": "tasks.yaml:1: $: has no task: expected `task:`, `tasks:`, `userStories` or a list of tasks",
     "tasks: {id: a}\n": "tasks.yaml:1: $.tasks: expected a list of tasks",
     "task: a\n": "tasks.yaml:1: $.task: expected a task: keys and values",
     "- a\n": "tasks.yaml:1: $[0]: expected a task: keys and values",
