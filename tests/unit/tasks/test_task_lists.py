@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rulebook_ralph.tasks.importers.task_lists import read_all
 from rulebook_ralph.tasks.importers.merge import SourceDifference, merge
 from rulebook_ralph.tasks.importers.source import RefusedTasksError, SourceReading
+from rulebook_ralph.tasks.importers.task_lists import read_all
 from rulebook_ralph.tasks.model import Prd, Task
 from tests.cases import each_of
 
