@@ -5,6 +5,7 @@ A page is walked from top to bottom in a small project of its own: a block with 
 with 0, or as a comment beside it says: `# exit code 3`. YAML without a title is a configuration, and valid.
 """
 
+import ast
 import itertools
 import os
 import re
@@ -310,6 +311,27 @@ def test_every_file_that_a_document_names_is_there(name: str) -> None:
     missing = [path for path in linked if not (here / path).exists()]
     missing += [path for path in mine if not any((root / path).exists() for root in (ROOT, ROOT / "rulebook_ralph"))]
     assert missing == []
+
+
+def test_every_message_of_troubleshooting_is_one_of_the_program() -> None:
+    sources = [ast.parse(file.read_bytes()) for file in sorted((ROOT / "rulebook_ralph").rglob("*.py"))]
+    texts = {text_of(node) for source in sources for node in ast.walk(source)}
+    page = (ROOT / "docs/troubleshooting.md").read_text("utf-8")
+    parts = [
+        (message, part.strip())
+        for heading in re.findall(r"^### (`.*)$", page, re.MULTILINE)
+        for message in re.findall(r"`([^`]+)`", heading)
+        for part in re.split("…|^ralph .*", message)
+        if len(part.strip()) > 3
+    ]
+    assert [message for message, part in parts if not any(part in text for text in texts)] == []
+
+
+def text_of(node: ast.AST) -> str:
+    """What a literal says, with `…` for what is put in."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(text_of(part) or "…" for part in node.values)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def test_every_page_is_in_the_menu() -> None:
