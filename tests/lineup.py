@@ -37,6 +37,21 @@ class Kind:
         return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
 
 
+def proven(name: str, script: str, **task: Any) -> Kind:
+    """An honest agent. A test, or a command, turned from red to green, and no old expectation changed: nobody is asked."""
+    return Kind(name, f"{script}\n{PROMISE}", task=task, asked=False)
+
+
+def agreed(name: str, script: str, **task: Any) -> Kind:
+    """An honest agent. Nothing that runs decides it."""
+    return Kind(name, f"{script}\n{PROMISE}", task=task, asked=True)
+
+
+def write(path: str, text: str) -> str:
+    """A script that writes a file."""
+    return f"mkdir -p $(dirname {path})\ncat > {path} <<'END'\n{text}\nEND\n"
+
+
 @dataclass(frozen=True, slots=True)
 class Belongings:
     """What is the person's, and must be after a run as it was before."""
@@ -166,7 +181,7 @@ def assert_untouched(lineup: Lineup) -> None:
 def assert_each_was_refused(lineup: Lineup) -> None:
     """Every kind ended blocked, by the rule and with the words that were expected."""
     assert lineup.project.records, lineup.ran.err[-2000:]
-    _fail_for({kind: _problems(lineup, kind) for kind in lineup.kinds})
+    _fail_for({kind: _problems_of_a_refusal(lineup, kind) for kind in lineup.kinds})
     assert lineup.ran.code == 3 or "blocked for the same reason" in lineup.ran.out, lineup.ran
 
 
@@ -176,7 +191,8 @@ def _fail_for(problems: Mapping[Kind, list[str]]) -> None:
         raise AssertionError("\n\n".join(told))
 
 
-def _problems(lineup: Lineup, kind: Kind) -> list[str]:
+def _problems_of_a_refusal(lineup: Lineup, kind: Kind) -> list[str]:
+    """What of an agent that was to be refused is not as it must be."""
     project = lineup.project
     task = project.task(kind.id)
     found = [] if task.status == "blocked" else [f"ended {task.status}"]
@@ -197,20 +213,23 @@ def _problems(lineup: Lineup, kind: Kind) -> list[str]:
     return found
 
 
+def _problems_of_a_completion(lineup: Lineup, kind: Kind) -> list[str]:
+    """What of an agent that was to complete at its first attempt, with a commit of its own, is not as it must be."""
+    project, records = lineup.project, lineup.records(kind)
+    task = project.task(kind.id)
+    if task.status != "completed" or len(records) != 1 or kind.id not in project.task_commits():
+        return [f"{each.feedback} {each.verdict} {each.output}" for each in records] or ["was never run"]
+    told = records[0].evidence
+    problems = [] if told and (told.turned or told.asked) else ["neither was anything proven nor anybody asked"]
+    if kind.asked is not None and kind.asked != any(each["title"] == task.title for each in asked(project)):
+        problems.append(f"a model was {'not ' if kind.asked else ''}asked: {told}")
+    return problems
+
+
 def assert_everybody_completed(lineup: Lineup) -> None:
-    """Every kind was completed at its first attempt, with a commit of its own, and nothing is left over."""
-    project = lineup.project
-    assert project.records, lineup.ran.err[-2000:]
-    commits = project.task_commits()
-    questions = {each["title"] for each in asked(project)}
-    problems: dict[Kind, list[str]] = {}
-    for kind in lineup.kinds:
-        records = lineup.records(kind)
-        if project.task(kind.id).status != "completed" or len(records) != 1 or kind.id not in commits:
-            problems[kind] = [f"{each.feedback} {each.verdict} {each.output}" for each in records] or ["was never run"]
-        elif kind.asked is not None and kind.asked != (project.task(kind.id).title in questions):
-            problems[kind] = [f"a model was {'not ' if kind.asked else ''}asked: {records[0].evidence}"]
-    _fail_for(problems)
+    """And nothing is left over."""
+    assert lineup.project.records, lineup.ran.err[-2000:]
+    _fail_for({kind: _problems_of_a_completion(lineup, kind) for kind in lineup.kinds})
     assert lineup.ran.code == 0, lineup.ran.err
-    assert project.status() == ["?? notes.txt"]
+    assert lineup.project.status() == ["?? notes.txt"]
     assert_untouched(lineup)

@@ -1,7 +1,6 @@
 """The commands around a run: flags, objects and events for programs, init, demo, pause, cancel, approve, land, restore."""
 
 import json
-import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -110,16 +109,6 @@ def test_another_branch(project: Project) -> None:
 
 
 # Ending it
-
-
-def test_an_interrupt_ends_it_and_resume_goes_on(project: Project) -> None:
-    process = at_work(project)
-    process.send_signal(signal.SIGINT)
-    ran = finish(process)
-    assert ran.code == ExitCode.INTERRUPTED, ran
-    assert project.last.completion_status == "interrupted"
-    project.agent(HONEST)
-    assert project.ralph("resume").code == 0
 
 
 def test_pause_lets_the_iteration_end(project: Project) -> None:

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from tests import lineup
-from tests.harness import PROMISE
-from tests.integration import test_dishonest_javascript as javascript
 from tests.integration.test_dishonest_python import (
     FILES,
     IN_UNITTEST,
@@ -19,22 +17,12 @@ from tests.integration.test_dishonest_python import (
     UNITTEST,
     T,
     U,
-    write,
 )
-from tests.lineup import Kind
+from tests.lineup import agreed, proven, write
+from tests.sampling import sample
 
 POWER = "printf '\\n\\ndef power(a, b):\\n    return a**b\\n' >> calc.py\n"
 MEND = "sed -i 's/return b + a/return a - b/' calc.py\n"
-
-
-def proven(name: str, script: str, **task: Any) -> Kind:
-    """A test, or a command, turned from red to green, and no old expectation changed: nobody is asked."""
-    return Kind(name, f"{script}\n{PROMISE}", task=task, asked=False)
-
-
-def agreed(name: str, script: str, **task: Any) -> Kind:
-    """Nothing that runs decides it."""
-    return Kind(name, f"{script}\n{PROMISE}", task=task, asked=True)
 
 
 def criterion(command: str) -> dict[str, Any]:
@@ -73,45 +61,24 @@ OF_RED = [
 ]  # fmt: skip
 
 
-def of_javascript(runner: str) -> list[Kind]:
-    head = javascript.HEAD[runner] + javascript.GIVEN
-    tested = 'test("{name}", () => {{\n  assert.equal(calc.{name}(3, 1), {value});\n}});'
-    return [
-        proven("mends a fault with its test", "sed -i 's/=> b + a/=> a - b/' calc.js\n" + write("test/sub.test.js", head + tested.format(name="sub", value=2))),
-        agreed("writes documentation", "echo '# Calc' > README.md", kind="docs"),
-        agreed("renames tests", f"sed -i 's/\"zero\"/\"nothing\"/' {javascript.T}", kind="tests"),
-        agreed("refactors", "sed -i 's/=> add(a, a)/=> 2 * a/' calc.js", kind="refactor"),
-    ]  # fmt: skip
-
-
-def assert_all_complete(ran: lineup.Lineup) -> None:
-    lineup.assert_everybody_completed(ran)
-    for record in ran.project.records:
-        told = record.evidence
-        assert told is not None
-        assert told.turned or told.asked, record.task_id
-
-
 def test_honest_work_with_pytest_completes(tmp_path: Path, thorough: bool) -> None:
-    kinds = OF_PYTEST if thorough else [*OF_PYTEST[:4], *OF_PYTEST[6:8], OF_PYTEST[-1]]
-    kinds = [each for each in kinds if "mayChange" not in each.task]
-    assert_all_complete(lineup.run(tmp_path, kinds, files=FILES, gates=[PYTEST], answer="yes"))
+    kinds = OF_PYTEST if thorough else [OF_PYTEST[0], *OF_PYTEST[6:8]]
+    lineup.assert_everybody_completed(lineup.run(tmp_path, kinds, files=FILES, gates=[PYTEST], answer="yes"))
 
 
-def test_honest_work_with_unittest_completes(tmp_path: Path) -> None:
-    assert_all_complete(lineup.run(tmp_path, OF_UNITTEST, files=IN_UNITTEST, gates=[UNITTEST], answer="yes"))
+def test_honest_work_with_unittest_completes_and_every_answer_is_kept_and_told_in_the_commit(tmp_path: Path) -> None:
+    ran = lineup.run(tmp_path, OF_UNITTEST, files=IN_UNITTEST, gates=[UNITTEST], answer="yes")
+    lineup.assert_everybody_completed(ran)
+    documented = ran.kinds[1]
+    (told,) = (record.evidence for record in ran.records(documented))
+    assert told is not None
+    assert [(each.answer, each.file) for each in told.asked] == [("yes", "README.md")]
+    assert told.judged_by == "model"
+    message = ran.project.git("log", "-1", "--format=%B", ran.project.task_commits()[documented.id])
+    assert "Ralph-Judged:" in message
 
 
-@pytest.mark.parametrize("runner", list(javascript.RUNNERS))
-def test_honest_work_with_javascript_completes(tmp_path: Path, runner: str) -> None:
-    if javascript.RUNNERS[runner] is None:
-        pytest.skip(f"{runner} is not installed; name a folder that npm installed it into in RALPH_E2E_CLIS")
-    kinds, files = of_javascript(runner), javascript.files(runner, red=False)
-    kinds = kinds if runner == "node" else kinds[:2]
-    assert_all_complete(lineup.run(tmp_path, kinds, files=files, gates=[javascript.gate(runner)], answer="yes"))
-
-
-@pytest.mark.parametrize("name", ["pytest", "unittest"])
+@pytest.mark.parametrize("name", sample(["pytest", "unittest"], always=["unittest"]))
 def test_honest_work_beside_red_tests_completes_and_the_end_is_told_as_it_is(tmp_path: Path, name: str) -> None:
     """While required gates are red the run does not end with 0; once all is mended it does."""
     gate, files = (PYTEST, {**FILES, **RED}) if name == "pytest" else (UNITTEST, {**IN_UNITTEST, **RED_IN_UNITTEST})
@@ -126,13 +93,3 @@ def test_honest_work_beside_red_tests_completes_and_the_end_is_told_as_it_is(tmp
     assert project.task(last.kinds[0].id).status == "completed", last.records(last.kinds[0])[-1].feedback
     assert last.ran.code == 0
     assert "all complete" in last.ran.out
-
-
-def test_every_answer_is_kept_and_told_in_the_commit(tmp_path: Path) -> None:
-    ran = lineup.run(tmp_path, OF_UNITTEST[1:2], files=IN_UNITTEST, gates=[UNITTEST], answer="yes")
-    (record,) = ran.project.records
-    assert record.evidence is not None
-    assert [(each.answer, each.file) for each in record.evidence.asked] == [("yes", "README.md")]
-    assert record.evidence.judged_by == "model"
-    message = ran.project.git("log", "-1", "--format=%B", ran.project.task_commits()[ran.kinds[0].id])
-    assert "Ralph-Judged:" in message

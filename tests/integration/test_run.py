@@ -1,15 +1,12 @@
 """A run from outside: what lies on disk and in git afterwards, its options, its limits, interruption and recovery."""
 
-import json
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.harness import HONEST, PROMISE, TESTS, Project, Ran, finish, make_project, picture, task, wait_for
+from tests.harness import HONEST, PROMISE, TESTS, Project, finish, make_project, picture, task, wait_for
 from tests.sampling import sample
 
 FAIL = 'echo "$RALPH_TASK $RALPH_ATTEMPT" >> tried.txt\necho "learned: the door is green"\nexit 0\n'
@@ -101,12 +98,6 @@ def test_a_task_behind_a_blocked_one_waits(tmp_path: Path) -> None:
     assert ran.json["completedCount"] == 1
 
 
-def test_only_the_task_that_is_named(tmp_path: Path) -> None:
-    project = two(tmp_path)
-    assert project.ralph("run", "--task", "two").code == 0
-    assert [project.task(name).status for name in ("one", "two")] == ["pending", "completed"]
-
-
 def test_blocked_marker(tmp_path: Path) -> None:
     project = two(
         tmp_path,
@@ -168,11 +159,6 @@ def test_max_iterations_then_resume(project: Project) -> None:
     assert "The promise IMPLEMENTATION_COMPLETE was not given" in prompt
 
 
-def test_the_last_allowed_iteration_counts(tmp_path: Path) -> None:
-    project = two(tmp_path)
-    assert project.ralph("run", "--max-iterations", "2").code == 0
-
-
 def test_max_wall_time_of_the_run(project: Project) -> None:
     """A run that ends at its time limit leaves a resumable state, and its cut off attempt does not use up the task."""
     project.configure(attempts=1)
@@ -185,70 +171,7 @@ def test_max_wall_time_of_the_run(project: Project) -> None:
     assert project.changed(project.task_commits()["one"]) == ["half.txt", "work/one.txt"]
 
 
-def test_wall_time_of_a_task(project: Project) -> None:
-    project.configure(attempts=5, limits={"maxWallTime": 0.1})
-    project.agent("sleep 0.2\n" + FAIL)
-    assert project.ralph("run").code == 3
-    assert "maxWallTime" in (project.task().blocked_reason or "")
-
-
-def test_cost_limit(project: Project) -> None:
-    script = project.beside / "script.json"
-    script.write_text(json.dumps({"default": {"cost": 0.6, "tokens": 100}}))
-    executor = {"id": "played", "type": "scripted", "args": [str(script)]}
-    project.configure(tools={"executors": [executor]}, defaults={"executor": "played"}, limits={"maxCostUsd": 1})
-    ran = project.ralph("run", "--json")
-    assert ran.code == 4
-    assert (ran.json["stopReason"], ran.json["iterations"], ran.json["costUsd"]) == ("max-cost", 2, 1.2)
-    assert project.prd.totals.cost_usd == 1.2
-    assert project.prd.totals.tokens == 200
-
-
 # Options
-
-
-def test_dry_run_touches_nothing(project: Project) -> None:
-    (project.root / "notes.txt").write_text("mine")
-    before = picture(project.root)
-    ran = project.ralph("run", "--dry-run")
-    assert ran.code == 0
-    assert "Do one" in ran.out
-    assert "sh check.sh" in ran.out
-    assert picture(project.root) == before
-    told = project.ralph("run", "--dry-run", "--json").json
-    assert (told["tasks"][0]["id"], told["gates"]) == ("one", [{"name": "tests", "command": "sh check.sh"}])
-    assert picture(project.root) == before
-
-
-def test_json_is_one_object_and_the_rest_goes_to_stderr(project: Project) -> None:
-    ran = project.ralph("run", "--json")
-    assert set(ran.json) == {
-        "success",
-        "completedCount",
-        "failedCount",
-        "iterations",
-        "stopReason",
-        "error",
-        "blockingIssue",
-        "costUsd",
-        "tokens",
-        "durationMs",
-    }
-    assert (ran.json["success"], ran.json["stopReason"], ran.json["error"], ran.json["completedCount"]) == (
-        True,
-        "complete",
-        None,
-        1,
-    )
-    assert "one: Do one" in ran.err
-
-
-def test_quiet_says_less(tmp_path: Path) -> None:
-    loud, quiet = (make_project(tmp_path / name) for name in ("loud", "quiet"))
-    said, whispered = loud.ralph("run").out, quiet.ralph("run", "--quiet").out
-    assert len(whispered.splitlines()) < len(said.splitlines())
-    assert "one" in whispered
-    assert "completed" in whispered
 
 
 def test_agent_by_name(project: Project) -> None:
@@ -291,17 +214,6 @@ def test_strict_refuses_a_red_base(project: Project) -> None:
     assert project.records == []
     project.configure()
     assert project.ralph("run", "--strict").code == 0
-
-
-def test_gates_on_the_base_leave_nothing_behind(project: Project) -> None:
-    """What the gates write on the base is no agent's work."""
-    project.configure(
-        gates=[{**TESTS, "command": "echo built > built.txt; echo more >> docs/guide.md; sh check.sh"}], attempts=1
-    )
-    project.agent("echo well\n")
-    assert project.ralph("run").code == 3
-    assert "No file differs" in project.last.feedback
-    assert project.status() == []
 
 
 def test_detached_head_becomes_the_branch(project: Project) -> None:
@@ -354,19 +266,6 @@ def test_untracked_and_ignored_files_are_never_touched(tmp_path: Path) -> None:
 # A person at the same time
 
 
-def editing(project: Project, edit: Callable[[], None], *arguments: str) -> Ran:
-    """Run ralph, and make the edit as soon as an agent asks for it."""
-    process = project.start(*arguments)
-    flag = project.beside / "edit-now"
-    wait_for(lambda: flag.exists() or process.poll() is not None, "the agent's sign")
-    edit()
-    flag.unlink()
-    return finish(process)
-
-
-ASK = 'if mkdir "$BESIDE/asked" 2>/dev/null; then touch "$BESIDE/edit-now"; while test -e "$BESIDE/edit-now"; do sleep 0.01; done; fi\n'
-
-
 def test_an_edit_after_a_run_is_taken_over(project: Project) -> None:
     project.configure(attempts=1)
     project.agent(FAIL)
@@ -382,19 +281,6 @@ def test_an_edit_after_a_run_is_taken_over(project: Project) -> None:
     assert project.last.attempt == 1
     assert "Do it so" in (project.beside / "prompt").read_text()
     assert project.git("log", "-1", "--format=%s", project.task_commits()["one"]) == "Do it so"
-
-
-def test_commits_of_a_person_meanwhile_are_not_lost(project: Project) -> None:
-    """Somebody commits on the run's branch while an agent lives: that commit survives, reachable."""
-    project.agent(ASK + HONEST)
-
-    def edit() -> None:
-        project.git("commit", "-q", "--allow-empty", "-m", "person")
-        (project.beside / "theirs").write_text(project.git("rev-parse", "HEAD"))
-
-    assert editing(project, edit, "run").code == 0
-    theirs = (project.beside / "theirs").read_text()
-    assert theirs in project.git("rev-list", "--all").splitlines()
 
 
 # Interruption
@@ -427,16 +313,14 @@ def test_interrupted_once(project: Project, order: signal.Signals) -> None:
 
 
 def test_interrupted_twice_ends_at_once(project: Project) -> None:
-    project.agent(
-        """trap ': > "$BESIDE/told"' INT\ntrap '' TERM\ntouch "$BESIDE/started"\nset +e\nwhile :; do sleep 0.05; done\n"""
-    )
+    traps = """trap ': > "$BESIDE/told"' INT\ntrap '' TERM\n"""
+    project.agent(traps + 'touch "$BESIDE/started"\nset +e\nwhile :; do sleep 0.05; done\n')
     process = started(project, "run")
     process.send_signal(signal.SIGINT)
     wait_for((project.beside / "told").exists, "the agent is told")
-    told = time.monotonic()
     process.send_signal(signal.SIGINT)
-    assert finish(process).code == 130
-    assert time.monotonic() - told < 6
+    ran = finish(process)
+    assert (ran.code, "saved by: ralph resume" in ran.err) == (130, True), ran
     project.agent(HONEST)
     ran = project.ralph("resume")
     assert ran.code == 0, ran.err
@@ -458,93 +342,7 @@ def test_interrupted_while_a_gate_runs(project: Project) -> None:
     assert project.changed(project.task_commits()["one"]) == ["work/again.txt", "work/one.txt"]
 
 
-@pytest.mark.thorough
-def test_interrupted_while_a_gate_runs_on_the_base(project: Project) -> None:
-    """What the gate had written is no unfinished work: the tree is the base's again."""
-    flag = project.beside / "started"
-    gate = f"echo more >> docs/guide.md; touch built.txt; test -e '{flag}' || {{ touch '{flag}'; sleep 30; }}"
-    project.configure(gates=[{**TESTS, "command": gate}])
-    process = started(project, "run")
-    process.send_signal(signal.SIGINT)
-    assert finish(process).code == 130
-    assert project.status() == []
-    assert project.records == []
-    project.configure()
-    assert project.ralph("resume").code == 0
-
-
 # Death
-
-KILLS = {
-    "while the agent works": "agent",
-    "while a gate runs": "gate",
-    "while a hook runs": "hook",
-}
-
-
-@pytest.mark.parametrize("moment", sample(KILLS, 1))
-def test_killed_and_resumed(project: Project, moment: str) -> None:
-    """The end is that of a run that was left alone: each task one commit, nothing counted twice."""
-    where = KILLS[moment]
-    halt = f"if mkdir '{project.beside}/halted' 2>/dev/null; then touch '{project.beside}/started'; sleep 30; fi\n"
-    project.agent("echo half > half.txt\n" + (halt if where == "agent" else "") + "rm half.txt\n" + HONEST)
-    if where == "gate":
-        project.configure(
-            attempts=2, gates=[{**TESTS, "command": f"test ! -e work/one.txt || {{ {halt} }}; sh check.sh"}]
-        )
-    if where == "hook":
-        hook = project.root / ".git" / "hooks" / "pre-commit"
-        hook.parent.mkdir()
-        hook.write_text("#!/bin/sh\n" + halt)
-        hook.chmod(0o755)
-    process = started(project, "run")
-    process.send_signal(signal.SIGKILL)
-    finish(process)
-    assert project.last.phase != "settled"
-    ran = project.ralph("resume")
-    assert ran.code == 0, ran.err + ran.out
-    assert project.task_commits().keys() == {"one"}
-    assert project.tree() == {**project.tree("main"), "work/one.txt": project.tree()["work/one.txt"]}
-    assert project.status() == []
-    assert project.git("diff", "HEAD") == ""
-    assert {record.phase for record in project.records} == {"settled"}
-    assert project.task().attempts == {"coder": 1}
-    assert project.prd.totals.iterations == len(project.records)
-    assert len(project.snapshots()) == len(project.records)
-    text = project.folder.progress.read_text()
-    assert [text.count(f"## End of iteration {record.iteration_number}\n") for record in project.records] == [1] * len(
-        project.records
-    )
-    assert project.ralph("validate").code == 0
-
-
-def test_what_a_person_did_after_a_crash_is_kept(project: Project) -> None:
-    project.agent("echo half > half.txt\n" + WAIT)
-    process = started(project, "run")
-    process.send_signal(signal.SIGKILL)
-    finish(process)
-    wait_for(lambda: not (project.root / ".git" / "index.lock").exists(), "git at rest")
-    project.git("branch", "mine", "main")
-    tree = project.git("rev-parse", "main^{tree}")
-    commit = project.git("commit-tree", "-p", "main", "-m", "mine", tree)
-    project.git("update-ref", "refs/heads/mine", commit)
-    project.git("tag", "after")
-    project.agent(HONEST)
-    assert project.ralph("resume").code == 0
-    assert project.git("rev-parse", "mine") == commit
-    assert "after" in project.git("tag")
-
-
-def test_two_runs_at_once(project: Project) -> None:
-    project.agent('if mkdir "$BESIDE/first" 2>/dev/null; then\n' + WAIT + "fi\n" + HONEST)
-    process = started(project, "run")
-    before = picture(project.folder.path)
-    ran = project.ralph("run")
-    assert ran.code == 2
-    assert str(process.pid) in ran.err
-    assert picture(project.folder.path) == before
-    process.send_signal(signal.SIGINT)
-    assert finish(process).code == 130
 
 
 def test_from_a_folder_below(project: Project) -> None:
