@@ -168,9 +168,8 @@ def _print(console: Console, prd: Overview, *, everything: bool, lines: list[str
     console.line(f"{prd.project}: {len(places['completed'])} of {counted(len(prd.tasks), 'task')} completed")
     console.line("  " + ", ".join(f"{len(places[status])} {status}" for status in _STATUSES if status != "completed"))
     totals = prd.totals
-    console.line(
-        f"  {counted(totals.iterations, 'iteration')}, {text.money(totals.cost_usd)}, {text.tokens(totals.tokens)}"
-    )
+    spent = f"{text.cost(totals.cost_usd, totals.tokens)}, {text.tokens(totals.tokens)}"
+    console.line(f"  {counted(totals.iterations, 'iteration')}, {spent}")
     for line in lines:
         console.line(f"  {line}")
     all_of_them = everything or len(prd.tasks) <= _ROWS

@@ -1,5 +1,6 @@
 """`ralph task`: the task list from the command line, also while a run goes on."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import click
@@ -104,7 +105,7 @@ def _whole(task: Task) -> Json:
 
 def _facts(task: Task) -> list[tuple[str, str]]:
     attempts = ", ".join(f"{stage} {count}" for stage, count in task.attempts.items())
-    cost = f"{text.money(task.cost_usd)}, {text.tokens(task.tokens)}" if task.cost_usd or task.tokens else ""
+    spent = f"{text.cost(task.cost_usd, task.tokens)}, {text.tokens(task.tokens)}"
     facts = (
         ("blocked", task.blocked_reason or ""),
         ("stage", task.stage or ""),
@@ -113,7 +114,7 @@ def _facts(task: Task) -> list[tuple[str, str]]:
         ("started", task.started_at or ""),
         ("completed", task.completed_at or ""),
         ("summary", task.summary),
-        ("cost", cost),
+        ("cost", spent if task.cost_usd or task.tokens else ""),
     )
     return [(name, value) for name, value in facts if value]
 
@@ -132,11 +133,11 @@ def add_command(app: App, /, *, task_id: str, title: str, **given: Any) -> int:
     words = {"title": title, **words_given(given)}
     if given["note"]:
         words["notes"] = given["note"].strip()
-    return carry_out(app, Add(task_id=task_id, words=words), name=_name_in_add)
+    return carry_out(app, Add(task_id=task_id, words=words), name=lambda fault: _name_in_add(fault, given))
 
 
-def _name_in_add(fault: Fault) -> str:
-    return {"id": "ID", "title": "TITLE", "notes": "--note"}.get(str(fault.path[0]), "") or option_name(fault)
+def _name_in_add(fault: Fault, given: Mapping[str, Any]) -> str:
+    return {"id": "ID", "title": "TITLE", "notes": "--note"}.get(str(fault.path[0]), "") or option_name(fault, given)
 
 
 def _option(fault: Fault) -> str:

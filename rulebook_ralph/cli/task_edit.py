@@ -55,7 +55,7 @@ def edit_command(app: App, /, *, task_id: str, clear: tuple[str, ...], source: P
         if source is not None:
             raise RalphError("--from: gives all the words, so that no other option fits beside it")
         edit = TaskChange(task_id=task_id, clear=places(clear), merge=words, note=given["note"] or "")
-        return carry_out(app, edit, name=option_name)
+        return carry_out(app, edit, name=lambda fault: option_name(fault, given))
     return _by_hand(app, task_id, source)
 
 

@@ -1,7 +1,7 @@
 """The options of `ralph task add` and `edit`: a task's words, and how what is wrong with them is told."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import click
@@ -95,11 +95,12 @@ def places(names: Iterable[str]) -> tuple[Place, ...]:
     return tuple(place for name in names for place in CLEARABLE[name])
 
 
-def option_name(fault: Fault) -> str:
-    """The option under which a person gave the value that is at fault."""
+def option_name(fault: Fault, given: Mapping[str, Any]) -> str:
+    """The option under which a person gave the value that is at fault; `given` are all options, as click has them."""
     match fault.path:
         case ("completion", str(stage), *rest) if stage in STAGES:
-            return f"--{stage}-{_criteria_option(tuple(map(str, rest)), fault.message)}"
+            own = [option for option, _, _ in _CRITERIA if _is_given(given.get(_parameter(stage, option)))]
+            return f"--{stage}-{_criteria_option(tuple(map(str, rest)), fault.message, own)}"
         case ("overrides", "stages", *_):
             return "--stages"
         case (key, *_):
@@ -108,18 +109,23 @@ def option_name(fault: Fault) -> str:
             return ""
 
 
-def _criteria_option(rest: Place, message: str) -> str:
+def _criteria_option(rest: Place, message: str, given: Collection[str]) -> str:
     if message in _MISSING:
         return _MISSING[message]
-    fitting = (option for option, place, _ in _CRITERIA if rest[: len(place)] == place)
-    return next(fitting, "verify")
+    fitting = [option for option, place, _ in _CRITERIA if rest[: len(place)] == place]
+    return next((option for option in fitting if option in given), (fitting or ["verify"])[0])
+
+
+def _parameter(stage: str, option: str) -> str:
+    """What click calls the option of a stage."""
+    return f"{stage}_{option.replace('-', '_')}"
 
 
 def _criteria(stage: Stage, given: Mapping[str, Any]) -> Json:
     criteria: Json = {}
     config: Json = {}
     for option, place, _ in _CRITERIA:
-        value = given[f"{stage}_{option.replace('-', '_')}"]
+        value = given[_parameter(stage, option)]
         if not _is_given(value):
             continue
         if option == "verify-config":

@@ -18,7 +18,7 @@ from rulebook_ralph.run.project import Project
 from rulebook_ralph.tasks import prd_file
 from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.model import Task
-from rulebook_ralph.tasks.text import counted, escaped
+from rulebook_ralph.tasks.text import counted, escaped, some
 from rulebook_ralph.verify.redaction import Redactor
 
 _SHOWN = 3
@@ -53,7 +53,7 @@ def command(app: App, *, yes: bool, json: bool) -> int:
         elif new:
             console.line(f"agreed to {counted(len(new), 'command')} in {place.root}")
         else:
-            console.line(f"nothing to agree to in {place.root}: {counted(len(found.all), 'command')}, none of it new")
+            console.line(f"nothing to agree to in {place.root}: {counted(len(found.all), 'command')}, none new")
     return ExitCode.OK
 
 
@@ -72,7 +72,7 @@ def require_agreed(
     if not (asks and app.has_person) or carries_mark(app.environment):
         raise RalphError(refusal(project.root, found.new))
     with app.console() as console:
-        console.line(f"These came with {project.root}, not from you:")
+        console.line(f"These commands in {project.root} came from others:")
         _show(console, found.new, {each.digest for each in found.new}, clean=Redactor(app.environment))
         _require_consent(app, console, len(found.new), yes=False, asks=True)
     trust.agree(_place(app, project.root, project.repository), found.new)
@@ -86,11 +86,9 @@ def refused(app: App, project: Project, loaded: LoadedConfig) -> str:
 
 def refusal(root: Path, new: Sequence[ConfiguredCommand]) -> str:
     """The line that says which commands came from others, and how to agree to them."""
-    more = f" and {len(new) - _SHOWN} more" if len(new) > _SHOWN else ""
-    told = "; ".join(escaped(f"{each.place}: {each.text}") for each in new[:_SHOWN])
-    them, it = counted(len(new), "command"), "it" if len(new) == 1 else "them"
+    told = some([escaped(f"{each.place}: {each.text}") for each in new], _SHOWN, "; ")
     return (
-        f"nobody here has agreed to {them} that came with {root} ({told}{more}); look at {it} and agree: "
+        f"{counted(len(new), 'command')} in {root} came from others and need your consent ({told}); to look and agree: "
         "ralph trust (in CI: --trust-commands)"
     )
 
@@ -140,7 +138,7 @@ def _require_consent(app: App, console: Console, count: int, *, yes: bool, asks:
     if yes:
         return
     if not (asks and app.has_person):
-        raise RalphError("nothing was agreed to; look at the commands, then give --yes")
+        raise RalphError("no command was agreed to; look at them, then give --yes")
     console.line("They run under your account.")
     if not click.confirm(f"Let Ralph run the {counted(count, 'new command')}?"):
-        raise RalphError("nothing was agreed to")
+        raise RalphError("no command was agreed to")

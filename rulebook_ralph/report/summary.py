@@ -92,7 +92,7 @@ def _head(account: Account) -> Section:
         f"branch {code(prd.work_branch)}",
         counted(prd.totals.iterations, "iteration"),
         f"agents worked {text.duration(account.duration_ms / 1000)}",
-        text.money(prd.totals.cost_usd),
+        text.cost(prd.totals.cost_usd, prd.totals.tokens),
         text.tokens(prd.totals.tokens),
     )
     completed = len(account.of("completed"))
@@ -152,7 +152,7 @@ def _unreadable(account: Account) -> Section:
 
 def _task_head(told: TaskAccount) -> Section:
     task = told.task
-    spent = (text.duration(told.duration_ms / 1000), text.money(task.cost_usd), text.tokens(task.tokens))
+    spent = (text.duration(told.duration_ms / 1000), text.cost(task.cost_usd, task.tokens), text.tokens(task.tokens))
     facts = [f"task {code(task.id)}", _attempts(told), *spent]
     lines = [f"## {inline(task.title)}: {task.status.replace('_', ' ')}", "", " · ".join(filter(None, facts))]
     if told.commit:

@@ -21,7 +21,7 @@ from rulebook_ralph.report.events import (
 )
 from rulebook_ralph.report.stream import table_lines
 from rulebook_ralph.tasks.results import CheckResult
-from rulebook_ralph.tasks.text import clipped, cut, duration, money, printable, some, tokens
+from rulebook_ralph.tasks.text import clipped, cost, cut, duration, money, printable, some, tokens
 
 OUTCOMES = {
     "completed": "completed",
@@ -65,11 +65,11 @@ def plan(event: RunPlanned) -> tuple[str, str]:
     work = f"{event.open_tasks:,} of {count(event.total_tasks, 'task')} open"
     where = f"branch {clipped(event.branch)} · agent {clipped(event.agent)}"
     time = "no limit of time" if event.max_wall_time is None else f"at most {duration(event.max_wall_time)}"
-    cost = "no limit of cost" if event.max_cost_usd is None else f"at most {money(event.max_cost_usd)}"
+    most = "no limit of cost" if event.max_cost_usd is None else f"at most {money(event.max_cost_usd)}"
     iterations = f"at most {count(event.max_iterations, 'iteration')}"
     if event.workers > 1:
         iterations += f", {event.workers:,} at once"
-    return f"{work} · {where}", f"{iterations} · {time} · {cost}"
+    return f"{work} · {where}", f"{iterations} · {time} · {most}"
 
 
 def place(event: IterationOpened) -> str:
@@ -175,7 +175,7 @@ def ending(event: RunEnded) -> str:
     failed = f", {event.failed_count:,} failed" if event.failed_count else ""
     return (
         f"{words}: {event.completed_count:,} completed{failed} · {count(event.iterations, 'iteration')} · "
-        f"{duration(event.duration_ms / 1000)} · {money(event.cost_usd)} · {tokens(event.tokens)}"
+        f"{duration(event.duration_ms / 1000)} · {cost(event.cost_usd, event.tokens)} · {tokens(event.tokens)}"
     )
 
 

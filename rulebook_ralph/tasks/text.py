@@ -190,6 +190,11 @@ def money(usd: float) -> str:
     return f"${usd:,.2f}"
 
 
+def cost(usd: float, spent: int) -> str:
+    """What so many tokens cost, where anybody told; that nothing was paid is said only of no tokens."""
+    return money(usd) if usd or not spent else "cost unknown"
+
+
 def tokens(count: int) -> str:
     """`1 token`, `950 tokens`, `12.4k tokens`, `1.2M tokens`."""
     if count < _THOUSAND:

@@ -130,6 +130,8 @@ def test_what_is_wrong_is_told_by_the_name_of_its_option_a_line_each(project: Pr
     }
     assert {*wanted, "--tester-verify-config", "--reviewer-verify-config"} <= set(places)
     assert any(line == "--depends: there is no task 'tow'; did you mean 'two'?" for line in lines)
+    (line,) = refused(project, "add", "x", "X", "--qa-verify", "external", "--qa-verify-config", '{"command": 3}')
+    assert line.startswith("--qa-verify-config: expected a string"), "the option by which it was given"
     assert [line for line in lines if "\n" in line or len(line) > 300] == []
     (line,) = refused(project, "add", "x", "X", "--qa-verify-config", "{")
     assert line.startswith("--qa-verify-config: is no valid JSON")

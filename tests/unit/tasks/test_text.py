@@ -4,7 +4,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rulebook_ralph.tasks.text import cut, display_width, duration, fold, money, printable, printable_block, tokens
+from rulebook_ralph.tasks.text import (
+    cost,
+    cut,
+    display_width,
+    duration,
+    fold,
+    money,
+    printable,
+    printable_block,
+    tokens,
+)
 from tests.cases import each_of
 
 HOSTILE = st.text(st.characters() | st.sampled_from("\x1b\x9b\x9d\x90[]m;0J\x07\\\r\n\t\u202e\u2066\u200b\ud800漢é"))
@@ -103,6 +113,10 @@ def test_duration(seconds: float, text: str) -> None:
 )
 def test_money(usd: float, text: str) -> None:
     assert money(usd) == text
+
+
+def test_a_cost_that_nobody_told_is_not_nothing() -> None:
+    assert [cost(0, 0), cost(0, 1200), cost(0.5, 1200)] == ["$0.00", "cost unknown", "$0.50"]
 
 
 @pytest.mark.parametrize(
