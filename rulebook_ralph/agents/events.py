@@ -27,6 +27,7 @@ _OUTPUT_HEAD = 1000
 _OUTPUT_TAIL = 3000
 _COMMAND = 500
 _SHOWN = 200
+_LONGEST_TEXT = 20_000
 _DETAILS = (
     *("command", "cmd", "file_path", "notebook_path", "filePath", "path", "targetFile", "pattern", "globPattern"),
     *("query", "url", "description", "prompt"),
@@ -259,9 +260,10 @@ class EventReader:
         """The stream has ended."""
 
     def said(self, words: str) -> None:
-        """Shows what the agent said."""
+        """Shows what the agent said: its first line, and beside it the whole text where there is more."""
         if line := first_line(words):
-            self.report(AgentActivity("text", line))
+            whole = words[:_LONGEST_TEXT].strip()
+            self.report(AgentActivity("text", line, "" if whole == line else whole))
 
     def named(self, session: object) -> None:
         """The session's id, wherever an event tells it."""

@@ -4,7 +4,7 @@ import click
 import msgspec
 
 from rulebook_ralph.cli.app import App
-from rulebook_ralph.cli.places import open_root, state_folder
+from rulebook_ralph.cli.places import open_project, open_root, state_folder
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.report.console import Console
 from rulebook_ralph.tasks import history, text
@@ -12,6 +12,11 @@ from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.results import CheckResult, Evidence
 from rulebook_ralph.tasks.review import Review
 from rulebook_ralph.tasks.text import counted, some
+
+STYLES = {
+    "result": {"completed": "green", "verified": "cyan", "failed": "yellow", "blocked": "red", "limited": "yellow"}
+    | {"executing": "bold", "judged": "bold"},
+}
 
 
 @click.command("history")
@@ -31,11 +36,13 @@ def history_command(app: App, *, task: str | None, limit: int, json: bool) -> in
         if len(shown) == limit:
             break
     shown.reverse()
-    with app.console(json=json) as console:
+    with app.console(json=json, paged=True) as console:
         if json:
             console.json({"iterations": [_brief(record) for record in shown]})
         elif shown:
-            console.table(("", "task", "stage", "attempt", "result", "time", "cost", "why"), map(_row, shown))
+            console.table(
+                ("", "task", "stage", "attempt", "result", "time", "cost", "why"), map(_row, shown), styles=STYLES
+            )
             if len(numbers) < numbers[-1]:
                 console.line(f"kept: {len(numbers)} of {counted(numbers[-1], 'iteration')}; the others were pruned")
         else:
@@ -85,21 +92,34 @@ def _brief(record: Iteration) -> dict[str, object]:
 @click.command("show")
 @click.argument("number", type=click.IntRange(min=1), metavar="N")
 @click.option("--prompt", "part", flag_value="prompt", help="The whole prompt the agent was given.")
-@click.option("--output", "part", flag_value="output", help="The agent's whole raw output.")
+@click.option("--output", "part", flag_value="output", help="What the agent said and did, as 'ralph logs N' tells it.")
+@click.option("--raw", "part", flag_value="raw", help="The agent's whole output as it is.")
 @click.option("--diff", "part", flag_value="diff", help="What the attempt changed, against its base.")
 @click.option("--json", is_flag=True, help="Print the iteration's record.")
 @click.pass_obj
 def show_command(app: App, number: int, *, part: str | None, json: bool) -> int:
     """One iteration: what was asked, what the agent did, what Ralph found."""
     record = history.read(state_folder(app), number)
-    with app.console(json=json) as console:
+    with app.console(json=json, paged=part != "raw") as console:
         if json:
             console.json(msgspec.json.decode(history.encode(record)))
         elif part is None:
             _show(console, record)
+        elif part in ("output", "raw"):
+            _show_output(app, console, record, raw=part == "raw")
         else:
-            console.verbatim(_part(app, record, part))
+            console.verbatim(_part(app, record, part), diff=part == "diff")
     return 0
+
+
+def _show_output(app: App, console: Console, record: Iteration, *, raw: bool) -> None:
+    from rulebook_ralph.cli import logs  # noqa: PLC0415 - agents, not for the list
+
+    project = open_project(app).project
+    if raw:
+        console.raw(logs.raw_output(project, record))
+    else:
+        logs.tell(console, project, record)
 
 
 def _part(app: App, record: Iteration, part: str) -> str:
@@ -114,8 +134,7 @@ def _part(app: App, record: Iteration, part: str) -> str:
         if part == "diff":
             patch = repository.run("diff", "--no-ext-diff", "--no-textconv", record.base_commit, record.snapshot)
             return patch.decode("utf-8", "replace")
-        name = "prompt.md" if part == "prompt" else "output.log"
-        return repository.run("cat-file", "blob", f"{record.snapshot}^2:{name}").decode("utf-8", "replace")
+        return repository.run("cat-file", "blob", f"{record.snapshot}^2:prompt.md").decode("utf-8", "replace")
     except GitError:
         raise RalphError(
             f"the attempt of #{record.iteration_number} ({record.snapshot[:12]}) is not in this repository any more"

@@ -48,8 +48,8 @@ GROUPS = (
         {"status": "status:command", "graph": "graph:command"},
     ),
     Group(
-        "The iterations so far; one with prompt, output and diff",
-        {"history": "history:history_command", "show": "history:show_command"},
+        "The iterations so far; one of them; what its agent did",
+        {"history": "history:history_command", "show": "history:show_command", "logs": "logs:command"},
     ),
     Group(
         "What was done, and a review of it, for a pull request",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _ROWS = 40
 _STATUSES = ("completed", "in_iteration", "pending", "blocked")
+_STYLES = {"status": {"completed": "green", "in iteration": "bold", "blocked": "red", "pending": "dim"}}
 
 
 class TaskRow(Value, frozen=True, kw_only=True):
@@ -56,7 +57,7 @@ def command(app: App, *, everything: bool, json: bool) -> int:
     folder = state_folder(app)
     prd, problem = _list(app, folder)
     running, watching, situation = _at_work(folder)
-    with app.console(json=json) as console:
+    with app.console(json=json, paged=True) as console:
         if json:
             console.json(_as_json(prd, running, situation, folder) | {"watching": watching, "problem": problem or None})
         else:
@@ -166,7 +167,12 @@ def _print(console: Console, prd: Overview, *, everything: bool, lines: list[str
     for index, task in enumerate(prd.tasks):
         places[task.status].append(index)
     console.line(f"{prd.project}: {len(places['completed'])} of {counted(len(prd.tasks), 'task')} completed")
-    console.line("  " + ", ".join(f"{len(places[status])} {status}" for status in _STATUSES if status != "completed"))
+    console.line(
+        "  "
+        + ", ".join(
+            f"{len(places[status])} {status.replace('_', ' ')}" for status in _STATUSES if status != "completed"
+        )
+    )
     totals = prd.totals
     spent = f"{text.cost(totals.cost_usd, totals.tokens)}, {text.tokens(totals.tokens)}"
     console.line(f"  {counted(totals.iterations, 'iteration')}, {spent}")
@@ -175,7 +181,8 @@ def _print(console: Console, prd: Overview, *, everything: bool, lines: list[str
     all_of_them = everything or len(prd.tasks) <= _ROWS
     shown = range(len(prd.tasks)) if all_of_them else _most_telling(places)
     console.line("")
-    console.table(("status", "task", "title", "attempts", "why"), (_row(prd.tasks[index]) for index in shown))
+    rows = [_row(prd.tasks[index]) for index in shown]
+    console.table(("status", "task", "title", "attempts", "why"), rows, styles=_STYLES)
     if len(shown) < len(prd.tasks):
         console.line(f"… {len(prd.tasks) - len(shown)} more; --all lists them")
 
@@ -189,8 +196,9 @@ def _most_telling(places: dict[str, list[int]]) -> list[int]:
 
 def _row(task: TaskRow) -> tuple[str, ...]:
     later = task.status == "in_iteration" and task.stage not in (None, "coder")
+    status = task.status.replace("_", " ")
     return (
-        f"{task.status} ({task.stage})" if later else task.status,
+        f"{status} ({task.stage})" if later else status,
         task.id,
         task.title,
         str(sum(task.attempts.values()) or ""),

@@ -22,6 +22,7 @@ from rulebook_ralph.verify.redaction import cleaned
 if TYPE_CHECKING:
     from rulebook_ralph.report.events import Event
 
+_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _UNUSUAL = re.compile(r"[^ -~\n]")
 
 
@@ -53,8 +54,10 @@ class Console:
         events: "Callable[[Event], None] | None",
         open_display: Callable[[], Display],
         clean: Callable[[str], str],
+        colour: bool = False,
     ) -> None:
         self._clean = clean
+        self._colour = colour
         self._out = out
         self._err = err
         self._lines = lines
@@ -99,29 +102,65 @@ class Console:
             if self._display is not None:
                 self._display.steered_by(steer)
 
-    def line(self, text: str = "") -> None:
+    def line(self, text: str = "", *, style: str = "") -> None:
         """A line of a command's answer (or several); with `--json` it goes to stderr, with `--quiet` too nowhere."""
-        shown = printable_block(self._clean(text))
+        shown = self._painted(printable_block(self._clean(text)), style)
         if self._display is not None:
             self._display.line(shown)
         elif self._lines is not None:
             self._lines.write(shown + "\n")
 
-    def table(self, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Aligned columns, cut to the terminal's width where it is one."""
+    def table(
+        self, headings: Sequence[str], rows: Iterable[Sequence[str]], *, styles: Mapping[str, Mapping[str, str]] = {}
+    ) -> None:
+        """Aligned columns, cut to the terminal's width where it is one. `styles`: heading -> word -> style of the cells
+        that begin with it.
+        """
         if self._lines is None:
             return
-        width = self._lines.size()[0] if self._lines.isatty() else None
-        for line in table_lines(headings, rows, width):
-            self.line(line)
+        of_column = [styles.get(heading, {}) for heading in headings]
 
-    def verbatim(self, text: str) -> None:
+        def paint(column: int, text: str) -> str:
+            return self._painted(
+                text, next((of_column[column][w] for w in of_column[column] if text.startswith(w)), "")
+            )
+
+        cells = [[self._clean(cell) for cell in row] for row in rows]
+        width = self._lines.size()[0] if self._lines.isatty() else None
+        for line in table_lines(headings, cells, width, paint):
+            if self._display is not None:
+                self._display.line(line)
+            else:
+                self._lines.write(line + "\n")
+
+    def verbatim(self, text: str, *, diff: bool = False) -> None:
         """A diff, a prompt or an output: every character as it is, except on a terminal; a last line feed is added."""
         if self._lines is None or not text:
             return
         text = self._clean(text)
         text = text if text.endswith("\n") else text + "\n"
-        self._lines.write(printable_block(text) if self._lines.isatty() else text)
+        if not self._lines.isatty():
+            self._lines.write(text)
+        elif not diff:
+            self._lines.write(printable_block(text))
+        else:
+            for line in printable_block(text).splitlines():
+                self._lines.write(self._painted(line, _style_in_diff(line)) + "\n")
+
+    def raw(self, data: bytes) -> None:
+        """Bytes as they are where nothing secret is in them; on a terminal what can be shown."""
+        text = data.decode(errors="replace")
+        if (
+            self._lines is None
+            or self._lines.isatty()
+            or self._clean(text) != text
+            or not self._lines.write_bytes(data)
+        ):
+            self.verbatim(text)
+
+    def _painted(self, text: str, style: str) -> str:
+        coloured = style and text and self._colour and self._lines is not None and self._lines.isatty()
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if coloured else text
 
     def error(self, text: str) -> None:
         """What is wrong, as one line on stderr."""
@@ -148,15 +187,17 @@ def open_console(
     json: bool = False,
     events: bool = False,
     keyboard: int | None = None,
+    terminal: TextIO | None = None,
     clean: Callable[[str], str] = str,
 ) -> Console:
     """The console for one command: live on a terminal, else plain lines; with `json` only the object on stdout, with
     `events` only events there, each a line of JSON, as they happen.
 
     Plain too with `quiet`, and where `CI` or a dumb `TERM` is set in `environment`; `NO_COLOR` takes the colour. Keys
-    are read from the terminal `keyboard`. `clean` takes secrets out of whatever is shown.
+    are read from the terminal `keyboard`; `terminal` is what a pager's pipe leads to. `clean` takes secrets out of
+    whatever is shown.
     """
-    out, err = Stream(stdout), Stream(stderr)
+    out, err = Stream(stdout, terminal), Stream(stderr)
     lines: Stream | None = out
     if json or events:
         lines = None if quiet else err
@@ -181,7 +222,14 @@ def open_console(
         events=write_event if events else None,
         open_display=open_display,
         clean=clean,
+        colour=not environment.get("NO_COLOR") and environment.get("TERM", "dumb") != "dumb",
     )
+
+
+def _style_in_diff(line: str) -> str:
+    if line.startswith(("diff ", "index ", "--- ", "+++ ")):
+        return "bold"
+    return {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
 
 
 def _may_move_the_cursor(stream: Stream, environment: Mapping[str, str]) -> bool:

@@ -72,7 +72,9 @@ class IterationOpened(_Event, frozen=True):
 
 
 class AgentActivity(_Event, frozen=True):
-    """Something the agent just did: a piece of its text, or a tool it uses (`detail` is the command or file)."""
+    """Something the agent just did: a line of its text (`detail` is all of it, where there is more), or a tool it uses
+    (`detail` is the command or file).
+    """
 
     kind: Literal["text", "tool", "retry"]
     text: str

@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TextIO
 
@@ -27,21 +27,22 @@ class Stream:
 
     encoding = "utf-8"
 
-    def __init__(self, file: TextIO) -> None:
+    def __init__(self, file: TextIO, terminal: TextIO | None = None) -> None:
         self._file = file
+        self._terminal = terminal or file
         self._gone = False
         self._encoding = getattr(file, "encoding", None) or "utf-8"
         self.unicode = _can_encode(self._encoding)
 
     def isatty(self) -> bool:
         with suppress(OSError, ValueError):
-            return self._file.isatty()
+            return self._terminal.isatty()
         return False
 
     def size(self) -> tuple[int, int]:
         """Columns and rows of the terminal now; 80 by 24 where it does not say."""
         with suppress(OSError, ValueError):
-            columns, rows = os.get_terminal_size(self._file.fileno())
+            columns, rows = os.get_terminal_size(self._terminal.fileno())
             if columns > 0 and rows > 0:
                 return columns, rows
         return DEFAULT_SIZE
@@ -51,6 +52,16 @@ class Stream:
         if not self._gone:
             self._write_or_give_up(text)
         return len(text)
+
+    def write_bytes(self, data: bytes) -> bool:
+        """Whether the file takes bytes."""
+        buffer = getattr(self._file, "buffer", None)
+        if buffer is None:
+            return False
+        with suppress(OSError, ValueError):
+            buffer.write(data)
+            buffer.flush()
+        return True
 
     def flush(self) -> None:
         """Every write is flushed."""
@@ -91,7 +102,13 @@ def _can_encode(encoding: str) -> bool:
     return True
 
 
-def table_lines(headings: Sequence[str], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
+Paint = Callable[[int, str], str]
+"""Colours the text of a cell of a column."""
+
+
+def table_lines(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], width: int | None, paint: Paint = lambda _, text: text
+) -> list[str]:
     """Aligned columns, amounts to the right; where `width` is given, the widest columns give way until it fits."""
     cells = [[clipped(cell) for cell in row] for row in rows]
     widths = [max(map(display_width, column)) for column in zip(headings, *cells, strict=True)]
@@ -100,7 +117,7 @@ def table_lines(headings: Sequence[str], rows: Iterable[Sequence[str]], width: i
     right = [
         bool(cells) and all(_AMOUNT.fullmatch(row[i]) or not row[i] for row in cells) for i in range(len(headings))
     ]
-    return [_aligned(row, widths, right) for row in [list(headings), *cells]]
+    return [_aligned(row, widths, right, paint) for row in [list(headings), *cells]]
 
 
 def _narrow(widths: list[int], room: int) -> None:
@@ -108,10 +125,11 @@ def _narrow(widths: list[int], room: int) -> None:
         widths[widths.index(max(widths))] -= 1
 
 
-def _aligned(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+def _aligned(row: Sequence[str], widths: Sequence[int], right: Sequence[bool], paint: Paint) -> str:
     parts = []
-    for cell, width, to_the_right in zip(row, widths, right, strict=True):
+    for column, (cell, width, to_the_right) in enumerate(zip(row, widths, right, strict=True)):
         text = cut(cell, width)
         space = " " * (width - display_width(text))
+        text = paint(column, text) if text else ""
         parts.append(space + text if to_the_right else text + space)
     return "  ".join(parts).rstrip()

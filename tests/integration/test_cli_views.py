@@ -77,7 +77,7 @@ def test_status_tells_where_the_tasks_stand(project: Project) -> None:
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.splitlines()[:3] == [
         "toy: 1 of 3 tasks completed",
-        "  0 in_iteration, 1 pending, 1 blocked",
+        "  0 in iteration, 1 pending, 1 blocked",
         "  5 iterations, $0.42, 1.5k tokens",
     ]
     assert "\x1b" not in ran.out
