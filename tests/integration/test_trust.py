@@ -314,7 +314,7 @@ def test_at_a_terminal_new_commands_are_shown_and_asked_about(
         assert "was agreed to" in shown
         app = clone.app()
         opened = open_project(app)
-        with pytest.raises(RalphError, match="1 command in .* came from others"):
+        with pytest.raises(RalphError, match=r"1 command in .* came from others"):
             trust_command.require_agreed(app, opened.project, opened.loaded)
 
 
