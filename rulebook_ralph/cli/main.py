@@ -31,7 +31,7 @@ class Group(NamedTuple):
 GROUPS = (
     Group("See it work, with no key; begin: find tasks and gates", {"demo": "demo:command", "init": "init:command"}),
     Group(
-        "Work until all is proven or a limit ends it; go on after",
+        "Work until all is proven or a limit ends it; go on",
         {"run": "run:run_command", "resume": "run:resume_command"},
     ),
     Group("End the run after this iteration, or now", {"pause": "control:pause", "cancel": "control:cancel"}),
