@@ -82,8 +82,9 @@ class AgentActivity(_Event, frozen=True):
 
 
 class GateStarted(_Event, frozen=True):
-    """`about` says what it is run on where that is neither the new code with its checks nor the base as it is: `the
-    base's checks`, for instance. Red is no failure there, it tells something.
+    """Of a gate, and of a criterion, as `result.method` says in the end. `about` says what it is run on where that is
+    neither the new code with its checks nor the base as it is: `the base's checks`, for instance. Red is no failure
+    there, it tells something.
     """
 
     step: str

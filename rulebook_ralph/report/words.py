@@ -253,11 +253,12 @@ def _waiting_lines(event: Waiting) -> list[str]:
 def _gate_line(event: GateEnded) -> str:
     result = event.result
     base = f" ({clipped(event.about)})" if event.about else " on the base" if event.on_base else ""
+    what = "gate" if result.method == "gate" else "criterion"
     if result.skipped:
-        return f"  gate {clipped(result.step)}{base}: {gate_failure(result)}"
+        return f"  {what} {clipped(result.step)}{base}: {gate_failure(result)}"
     failed = "red" if event.about else "FAILED"
     outcome = f"ok{flakiness(result)}" if result.passed else f"{failed} ({gate_failure(result)})"
-    return f"  gate {clipped(result.step)}{base}: {outcome} · {duration(result.duration_ms / 1000)}"
+    return f"  {what} {clipped(result.step)}{base}: {outcome} · {duration(result.duration_ms / 1000)}"
 
 
 def _review_lines(event: ReviewStarted | ReviewEnded) -> list[str]:

@@ -12,6 +12,7 @@ from rulebook_ralph.git.diff import Change, changes
 from rulebook_ralph.git.objects import Entry
 from rulebook_ralph.git.repository import Repository
 from rulebook_ralph.git.trees import with_entries
+from rulebook_ralph.tasks.criteria import External
 from rulebook_ralph.tasks.patterns import Globs
 from rulebook_ralph.verify.check_tables import NpmScripts, Tables, tables_of
 
@@ -68,6 +69,7 @@ _ASSIGNED = re.compile(r"\w+=\S*")
 _BETWEEN = re.compile(r"&&|\|\||[;&|()\n`{}]|\$\(")
 _SCRIPT = re.compile(r".+/.+|.+\.(?:sh|bash|py|js|mjs|cjs|ts|rb|pl|php)")
 _NPM = re.compile(r"\b(?:npm|yarn|pnpm|bun)\s+(?:run(?:-script)?\s+)?([\w:.-]+)")
+_LOOKS = re.compile(r"(?<!\|)\|(?!\|)|\$\(|`|<\(")
 _MOST_SCRIPTS = 50
 _MOST_READ = 200_000
 
@@ -77,13 +79,16 @@ Read = Callable[[str], str | None]
 
 @dataclass(frozen=True, slots=True)
 class GateText:
-    """A gate or a criterion's command, as far as it says what is read: the command, its folder and its variables."""
+    """A gate or a criterion's command, as far as it says what is read: the command, its folder and its variables.
+    `product`: files that it runs and that are no check for that.
+    """
 
     name: str
     command: str
     folder: str = "."
     is_test: bool = True
     variables: tuple[str, ...] = ()
+    product: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +172,7 @@ class _Texts:
             self.words |= {posixpath.basename(word) for word in re.findall(r"[\w./:@+-]+", text)}
             named = [*_scripts_in(text), *self._recipes(self.words - before)]
             for path in (_inside(folder, name) for name in named):
-                if path is None or path in seen:
+                if path is None or path in seen or path in gate.product:
                     continue
                 seen.add(path)
                 self.scripts[path] = None  # also one that is not there yet: the gate would run it
@@ -184,14 +189,34 @@ class _Texts:
             yield from ("justfile", "Justfile", ".justfile")
 
 
-def _scripts_in(text: str) -> Iterator[str]:
-    """The files that a shell text runs: named as a command, or first after an interpreter."""
+def programs_of(command: str, folder: str) -> Iterator[str]:
+    """The files that a command has an interpreter other than a shell run, by their paths in the repository."""
+    for words in _commands_in(command):
+        script = words[1] if len(words) > 1 and _RUNNING.fullmatch(posixpath.basename(words[0])) else ""
+        path = _inside(folder, script) if _SCRIPT.fullmatch(script) else None
+        if path is not None:
+            yield path
+
+
+def decides_itself(external: External) -> bool:
+    """Whether a command looks at the output of what it runs, so that not the program's exit code alone decides."""
+    looks = external.output_contains or external.output_not_contains or _LOOKS.search(external.command)
+    return bool(looks)
+
+
+def _commands_in(text: str) -> Iterator[list[str]]:
+    """The words of each simple command of a shell text, without what is put before programs."""
     for command in _BETWEEN.split(text):
         words = [word.strip("'\"@") for word in command.split()]
         while words and (words[0] in _WRAPPERS or _ASSIGNED.fullmatch(words[0])):
             words.pop(0)
-        if not words:
-            continue
+        if words:
+            yield words
+
+
+def _scripts_in(text: str) -> Iterator[str]:
+    """The files that a shell text runs: named as a command, or first after an interpreter."""
+    for words in _commands_in(text):
         program, rest = posixpath.basename(words[0]), words[1:]
         if program in _SHELL or _RUNNING.fullmatch(program):
             yield from _first_script(rest)

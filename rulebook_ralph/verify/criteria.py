@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from rulebook_ralph.report import events
 from rulebook_ralph.tasks.criteria import External, MultiStage, Part, Semantic, StringMatch, Verification
 from rulebook_ralph.tasks.criteria_reading import part_verification
 from rulebook_ralph.tasks.results import CheckResult, Verdict, Verified, feedback_excerpt
@@ -146,7 +147,10 @@ class _Verifier:
     def _semantic(self, semantic: Semantic, step: str) -> Verified:
         from rulebook_ralph.verify import semantic as by_model  # noqa: PLC0415 - only where a model is to judge
 
+        report = self.examination.verifiers.report
+        report(events.GateStarted(step, ""))
         result = by_model.check(semantic, self.named, self.case, self.examination, step=step)
+        report(events.GateEnded(result))
         if not result.skipped or self.case.result is None:  # where no agent worked there is no promise to fall back on
             told = f"\n{feedback_excerpt(result.output)}" if result.output.strip() else ""
             return _leaf(result, f"The check '{step}' failed: {result.reason}{told}")

@@ -4,11 +4,15 @@ The gates on the new tree must be no redder than on the base. New code must hold
 must have turned from red to green with the new ones. What no run can decide is asked, item by item, in one question.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from itertools import islice
+from pathlib import PurePosixPath
 
 from rulebook_ralph.config.settings import VerificationStep
 from rulebook_ralph.git.diff import Change, changes
+from rulebook_ralph.git.trees import entries_of
 from rulebook_ralph.tasks.criteria import ACCEPTANCE_CRITERIA, External, Semantic
 from rulebook_ralph.tasks.criteria_reading import required_commands
 from rulebook_ralph.tasks.patterns import Globs
@@ -16,7 +20,16 @@ from rulebook_ralph.tasks.results import ChangedCheck, CheckResult
 from rulebook_ralph.verify import decision
 from rulebook_ralph.verify.canary import Canary, canaries
 from rulebook_ralph.verify.case import Case, Verifiers
-from rulebook_ralph.verify.check_files import CheckFiles, GateText, changed_checks, check_files, with_checks
+from rulebook_ralph.verify.check_files import (
+    TESTS,
+    CheckFiles,
+    GateText,
+    changed_checks,
+    check_files,
+    decides_itself,
+    programs_of,
+    with_checks,
+)
 from rulebook_ralph.verify.decision import Difference, Runs, by_step, skipped
 from rulebook_ralph.verify.gates import GateRun
 from rulebook_ralph.verify.questions import OpenItem
@@ -24,6 +37,7 @@ from rulebook_ralph.verify.rules import required_kinds
 
 _SOURCE = Globs(("*.md", "*.rst", "*.txt", "docs/"))
 """No source, for tests that live in it."""
+_MOST_TESTS_READ = 500
 _BASE_CHECKS = "new code, the base's checks"
 _BASE_CODE = "the base's code, new checks"
 _EARLIER_CHECKS = "new code, checks from before this run's tasks"
@@ -70,7 +84,9 @@ class Table:
             GateText(step.name, step.command, step.working_dir, step.kind == "test", tuple(step.env.values()))
             for step in self._gates.steps
         ]
-        own = [GateText(name, external.command, external.working_dir) for name, external in self.commands]
+        own = [
+            GateText(name, each.command, each.working_dir, product=self._products(each)) for name, each in self.commands
+        ]
         config = self._verifiers.config
         hooks = [GateText(hook.name, hook.command, is_test=False) for hook in config.hooks]
         return check_files([*steps, *own, *hooks], self._read, more=config.checks)
@@ -260,8 +276,10 @@ class Table:
             return
         mixed = self.new_code_checks_of(self.case.base)
         for name, external in self.commands:
-            now, before = self._command(self.case.tree, name, external), self._command(mixed, name, external)
-            if now.passed and not before.passed:
+            if not self._command(self.case.tree, name, external).passed:
+                continue
+            before = self._command(mixed, name, external, _BASE_CHECKS)
+            if not before.passed:
                 what = f"{external.command}: this passes, but not with the check files as they were"
                 yield OpenItem("changed", what, "is that right?", (), self._changed_paths(), before.output)
 
@@ -288,7 +306,9 @@ class Table:
         for name, external in self.commands:
             if not self._command(self.case.tree, name, external).passed:
                 continue
-            if not self._command(base_code, name, external).passed and self._command(mixed, name, external).passed:
+            if self._command(base_code, name, external, _BASE_CODE).passed:
+                continue
+            if self._command(mixed, name, external, _BASE_CHECKS).passed:
                 yield f"{name}: {external.command}"
 
     def _unproven(self) -> Iterator[OpenItem]:
@@ -320,8 +340,25 @@ class Table:
         names = {step.name for step in self.tests}
         return {step: run for step, run in self.base.items() if step in names}
 
-    def _command(self, tree: str, name: str, external: External) -> CheckResult:
-        return self._gates.command(tree, external, step=name, commit=self.case.base)
+    def _products(self, external: External) -> frozenset[str]:
+        """The programs that a criterion's command runs and that are what is judged, not what judges: those that tests
+        run or import; of one that is yet to be made, where the command looks at its output.
+        """
+        return frozenset(
+            path
+            for path in programs_of(external.command, external.working_dir)
+            if (decides_itself(external) if self._read(path) is None else self._is_tested(PurePosixPath(path)))
+        )
+
+    def _is_tested(self, program: PurePosixPath) -> bool:
+        """Whether a test of the base imports that module, or names its file."""
+        named = re.compile(rf"\b(?:import|from|require)\b.*\b{re.escape(program.stem)}\b|\b{re.escape(program.name)}\b")
+        tests = Globs(TESTS)
+        paths = (path for path in entries_of(self._repository, self.case.base) if tests.match(path))
+        return any(named.search(self._read(path) or "") for path in islice(paths, _MOST_TESTS_READ))
+
+    def _command(self, tree: str, name: str, external: External, about: str = "") -> CheckResult:
+        return self._gates.command(tree, external, step=name, commit=self.case.base, about=about)
 
     def _changed_paths(self) -> tuple[str, ...]:
         return tuple(change.path for change in self.changed)

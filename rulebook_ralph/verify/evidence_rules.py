@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from rulebook_ralph.agents.question import GivenUpError, ModelError
+from rulebook_ralph.config.rules import kind_of
 from rulebook_ralph.config.settings import Answer
+from rulebook_ralph.tasks.criteria import External
 from rulebook_ralph.tasks.results import AskedItem, Evidence, Verdict, feedback_excerpt
 from rulebook_ralph.tasks.text import capital, clipped, some
 from rulebook_ralph.verify.decision import Difference
@@ -16,6 +18,7 @@ from rulebook_ralph.verify.execution import telling
 from rulebook_ralph.verify.gates import GateRun, red_words
 from rulebook_ralph.verify.questions import OpenItem, ask_about
 from rulebook_ralph.verify.rules import awaiting_approval, is_promised, nothing_changed, says_blocked
+from rulebook_ralph.verify.test_counts import TestRun
 
 if TYPE_CHECKING:
     from rulebook_ralph.verify.case import Case
@@ -32,18 +35,14 @@ def something_changed(case: Case, examination: Examination) -> Verdict | None:
         return None
     if (blocked := says_blocked(case, examination)) is not None:
         return blocked
-    verifiers = examination.verifiers
-    of_gates = {step.command for step in verifiers.gates.steps}  # what holds on every base shows no work
-    commands = [each for each in examination.table.commands if each[1].command not in of_gates]
+    if case.result is not None and not is_promised(case):
+        return nothing_changed(case, examination)
+    verifiers, task = examination.verifiers, case.task
+    commands = [each for each in examination.table.commands if not _is_as_a_gate(each[1], examination)]
     results = (verifiers.gates.command(case.tree, external, step=name, commit=case.base) for name, external in commands)
-    task = case.task
     wanted = () if commands else task.acceptance_criteria or (task.description.strip() or task.title,)
     nobody_can_say = bool(wanted) and verifiers.ask is None and not case.approved  # nor could a person approve it
-    if (
-        (case.result is not None and not is_promised(case))
-        or nobody_can_say
-        or not all(result.passed for result in results)
-    ):
+    if nobody_can_say or not all(result.passed for result in results):
         return nothing_changed(case, examination)
     if wanted:
         items = [OpenItem("unproven", _ALREADY, f"does this hold: {criterion}") for criterion in wanted]
@@ -53,6 +52,29 @@ def something_changed(case: Case, examination: Examination) -> Verdict | None:
     examination.already_done = True
     examination.log.append("nothing was changed: the work was there already")
     return None
+
+
+def _is_as_a_gate(external: External, examination: Examination) -> bool:
+    """Whether a criterion's command asks no more than a gate does, however it is spelled: what holds on every base
+    shows no work.
+    """
+    case, gates = examination.case, examination.verifiers.gates
+    words = external.command.split()
+    if any(words == step.command.split() for step in gates.steps):
+        return True
+    kind = kind_of("", external.command)
+    if kind in ("lint", "typecheck", "build") and any(step.kind == kind for step in gates.steps):
+        return True
+    if not gates.command(case.tree, external, step=case.stage, commit=case.base).passed:
+        return False
+    ran = gates.tests_of(case.tree, external)
+    return any(_same_tests(ran, run.tests) for run in examination.table.base.values())
+
+
+def _same_tests(one: TestRun, other: TestRun) -> bool:
+    if one.names and other.names:
+        return one.names.keys() == other.names.keys()
+    return bool(one.ran) and one.ran == other.ran
 
 
 def gates_hold(case: Case, examination: Examination) -> Verdict | None:
@@ -69,6 +91,8 @@ def gates_hold(case: Case, examination: Examination) -> Verdict | None:
     for run in table.new.values():
         if run.result.failed:
             examination.log.append(f"{red_words(run)}, as before")
+            if run.step in table.base and table.base[run.step].result.failed:
+                examination.red_before.add(run.step)
     return None
 
 
@@ -179,7 +203,8 @@ def _not_asked(examination: Examination, items: Sequence[OpenItem], error: Model
 def _needs_approval(examination: Examination, items: Sequence[OpenItem], why: str) -> Verdict:
     _record(examination, tuple(AskedItem(item=str(item)) for item in items), "")
     examination.verifiers.say_once(why)
-    return awaiting_approval("evidence", some(list(dict.fromkeys(item.what for item in items)), 2, "; "), why)
+    first, *more = dict.fromkeys(item.what for item in items)
+    return awaiting_approval("evidence", f"{first}{f', and {len(more)} more' if more else ''}", why)
 
 
 def _refused(refused: Sequence[AskedItem]) -> Verdict:

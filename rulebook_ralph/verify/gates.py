@@ -27,6 +27,7 @@ from rulebook_ralph.verify.workspace import Cancelled, ClonePreparer, GateClones
 __all__ = ["Cancelled", "GateRun", "GateRunner"]
 
 _MOST_FAILING = 50
+RED_BEFORE = "red on the base too"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,7 @@ class GateRunner:
         self._keys: dict[str, str] = {}
         self._commits: dict[str, str] = {}
         self._confirmed: set[tuple[str, str]] = set()
+        self._red_on_base: set[str] = set()
 
     # Gates
 
@@ -154,17 +156,19 @@ class GateRunner:
                 self._known[key, _named(step)] = known = known.best_of(*self._run(session, step))
         return known
 
-    def command(self, tree: str, external: External, *, step: str, commit: str = "") -> CheckResult:
+    def command(self, tree: str, external: External, *, step: str, commit: str = "", about: str = "") -> CheckResult:
         """What a criterion's command says of a tree. Raises Cancelled, GitError."""
         key = self._key(tree, commit), external
-        if key not in self._commands:
+        known = key in self._commands
+        if not known:
+            self.report(events.GateStarted(step, external.command, about=about))
             try:
                 with self.stand(tree) as stand:
                     self._commands[key] = self.execute(external, stand.place, self.environment)
             except RalphError as error:
                 self._commands[key] = Execution((f"not run: {error}",))
         execution = self._commands[key]
-        return CheckResult(
+        result = CheckResult(
             step=step,
             method="external",
             command=external.command,
@@ -174,6 +178,13 @@ class GateRunner:
             output=execution.output,
             duration_ms=execution.duration_ms,
         )
+        if not known:
+            self.report(events.GateEnded(result, about=about))
+        return result
+
+    def tests_of(self, tree: str, external: External) -> TestRun:
+        """What a criterion's command told of tests on a tree that it was run on."""
+        return self._commands[self._key(tree, ""), external].tests
 
     def known_of(self, commit: str) -> tuple[GateRun, ...]:
         """What is known of a commit, for a process that goes on later."""
@@ -240,7 +251,12 @@ class GateRunner:
             found = tuple(GateRun(_not_set_up(step, str(error))) for step in steps)
         for step, run in zip(steps, found, strict=True):
             self._known[session.key, _named(step)] = run
-            self.report(events.GateEnded(run.result, session.on_base, session.about))
+            result = run.result
+            if session.on_base:
+                self._red_on_base = self._red_on_base - {step.name} | ({step.name} if result.failed else set())
+            elif result.failed and not session.about and step.name in self._red_on_base:
+                result = replace(result, reason=f"{result.reason}; {RED_BEFORE}")
+            self.report(events.GateEnded(result, session.on_base, session.about))
         return found
 
     def _placed(self, session: "_Session") -> Place:
@@ -326,7 +342,7 @@ def external_of(step: VerificationStep) -> External:
 
 def _named(step: VerificationStep) -> str:
     """All of a gate that its result depends on."""
-    return repr((step.command, step.timeout, step.retries, step.working_dir, sorted(step.env.items()), step.kind))
+    return repr(step)
 
 
 def _why(first: str, last: str, tries: int) -> str:

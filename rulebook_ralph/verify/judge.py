@@ -46,6 +46,8 @@ class Examination:
         self.review: Review | None = None
         self.gates_were_run = False
         self.already_done = False
+        self.red_before: set[str] = set()
+        """Gates that are red and count for nothing."""
 
     def diff(self) -> tuple[FileDiff, ...]:
         """What differs from the task's base, line by line."""
@@ -56,7 +58,11 @@ class Examination:
         if not self.gates_were_run and not self.table.new:
             return ()
         found = {run.step: run.result for run in self.table.new.values()} | dict(self.table.skipped)
-        return tuple(found[step.name] for step in self.verifiers.gates.steps if step.name in found)
+        results = (found[step.name] for step in self.verifiers.gates.steps if step.name in found)
+        return tuple(
+            replace(each, reason=f"{each.reason}; red before, not counted") if each.step in self.red_before else each
+            for each in results
+        )
 
     @cached_property
     def _diff(self) -> tuple[FileDiff, ...]:

@@ -1,6 +1,7 @@
 """Honest work, judged on real repositories: what is accepted without a question, what is asked, and what it costs."""
 
 import itertools
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,24 @@ def test_a_command_of_the_criteria_that_turned_green_is_proof(court: Made) -> No
     model = NO()
     assert court().judge({"feature.txt": "works\n"}, model, criteria=criteria).verdict.action == "complete"
     assert model.asked == []
+
+
+SHOW = "import sys\nfrom calc import half\nprint(half(int(sys.argv[1])))\n"
+RUNS = External(command=f"{sys.executable} show.py 3 | grep -qx 1.5")
+
+
+def test_a_program_that_a_criterion_looks_at_is_product(court: Made) -> None:
+    """One that is made by the task, or that tests know, is what is judged; what judges alone stays a check."""
+    model = NO()
+    made = court(gates=(UNITTEST,)).judge({"calc.py": HALF, "show.py": SHOW}, model, criteria=RUNS)
+    assert (made.verdict.action, made.changed_checks) == ("complete", ())
+    known = {**FILES, "show.py": "print(1)\n", "test_show.py": "import os\nassert os.path.exists('show.py')\n"}
+    judged = court(known, gates=(UNITTEST,)).judge({"calc.py": HALF, "show.py": SHOW}, model, criteria=RUNS)
+    assert (judged.verdict.action, judged.changed_checks) == ("complete", ())
+    assert model.asked == []
+    alone = court({**FILES, "show.py": "print(1)\n"}, gates=(UNITTEST,))
+    refused = alone.judge({"show.py": "print(1.5)\n"}, model, criteria=RUNS)
+    assert (refused.verdict.action, [each.path for each in refused.changed_checks]) == ("continue", ["show.py"])
 
 
 def test_a_command_whose_script_was_changed_is_none(court: Made) -> None:

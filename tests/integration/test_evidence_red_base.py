@@ -120,5 +120,5 @@ def test_node_by_name(tmp_path: Path) -> None:
     assert court.judge({"calc.js": program("add", "sub")}, model).verdict.action == "complete"
     spoiled = court.judge({"calc.js": program("sub", "mul")}, model)
     assert (spoiled.verdict.hook, model.asked) == ("gates", [])
-    assert "add failed" in spoiled.verdict.reason
+    assert "tests failed: add" in spoiled.verdict.reason
     court.clones.close()

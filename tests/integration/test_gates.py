@@ -12,6 +12,7 @@ import pytest
 from rulebook_ralph.config.settings import VerificationStep
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.process.box import NoBox, probe_box
+from rulebook_ralph.report.events import GateEnded
 from rulebook_ralph.tasks.criteria import External
 from rulebook_ralph.verify.gates import Cancelled
 from tests.judging import VERBOSE, YES, Court
@@ -220,3 +221,21 @@ def test_in_the_sandbox_gates_see_their_clone_at_the_repositorys_path(court: Mad
     assert run.result.output.splitlines()[:2] == [str(root), "judged"]
     assert run.result.output.count("No such file") == 2
     assert (root / "a.txt").read_text() == "one\n"
+
+
+def test_two_gates_with_one_command_are_two_gates(court: Made) -> None:
+    """One that is required does not hide behind one that is not."""
+    same = "grep -q one a.txt"
+    judged = court(step(same, "soft", kind="lint", required=False), step(same, "hard", kind="lint"))
+    verdict = judged.judge({"a.txt": "two\n"}, YES()).verdict
+    assert (verdict.hook, verdict.reason) == ("gates", "gate hard failed: exit code 1")
+
+
+def test_a_gate_that_was_red_before_says_so(court: Made) -> None:
+    judged = court(step("true"), step("echo bad style; exit 1", "lint", kind="lint"))
+    judgement = judged.judge({"b.txt": "x\n"}, YES())
+    assert judgement.verdict.action == "complete"
+    (lint,) = [result for result in judgement.checks if result.step == "lint"]
+    assert lint.reason == "exit code 1; red before, not counted"
+    ended = [event.result.reason for event in judged.seen if isinstance(event, GateEnded) and event.result.failed]
+    assert ended == ["exit code 1", "exit code 1; red on the base too"]

@@ -77,6 +77,16 @@ def test_work_that_was_there_is_shown_by_a_command(court: Court) -> None:
     assert (missing.verdict.hook, missing.already_done) == ("work", False)
 
 
+@pytest.mark.parametrize("command", ["  sh check.sh  ", "sh  ./check.sh", "sh check.sh && true"])
+def test_but_not_by_a_command_that_is_a_gate_in_other_words(court: Court, command: str) -> None:
+    """What holds on every base shows no work: the same tests, however they are called."""
+    files = {**FILES, "check.sh": "echo '2 passed, 0 failed'\n"}
+    made = Court(court.folder / "other", files, gates=(GATE,))
+    assert made.judge({}, criteria=External(command=command)).verdict.hook == "work"
+    assert made.judge({}, YES(), criteria=External(command=command)).already_done
+    made.clones.close()
+
+
 def test_or_by_a_yes_never_by_the_promise(court: Court) -> None:
     assert court.judge({}, YES()).already_done
     refused = court.judge({}, NO(), iteration=2)

@@ -169,7 +169,7 @@ def test_a_pattern_that_cannot_be_searched_is_said(toy: Project) -> None:
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ("All done: <promise>DONE</promise> as asked\nmore", "not given alone on its line, but within: All done"),
+        ("All done: <promise>DONE</promise> as asked\nmore", "must stand alone on its line: All done"),
         ("I am done.", "the promise DONE was not given"),
         ("<promise>MADE</promise>", "another promise than DONE was given: MADE"),
     ],
@@ -184,7 +184,9 @@ def test_a_promise_that_was_not_given_is_told_with_what_was_found(toy: Project, 
 
 
 def test_a_promise_holds_in_bold_at_the_end_and_by_the_projects_pattern(toy: Project) -> None:
-    assert rules.promise_given(*attempt(toy, {}, said="Done.\n\n**<promise>DONE</promise>**")) is None
+    for markdown in ("**{}**", "`{}`", "### {}", "- {}", "> {}", "```\n{}\n```"):
+        said = f"Done.\n\n{markdown.format('<promise>DONE</promise>')}"
+        assert rules.promise_given(*attempt(toy, {}, said=said)) is None, said
     pattern = StopCriteria(success_regex="ALL GREEN")
     assert rules.promise_given(*attempt(toy, {}, said="ALL GREEN", stop_criteria=pattern)) is None
     only = StopCriteria(success_regex="ALL GREEN", require_promise=False)
