@@ -19,8 +19,8 @@ MAX_ITEM_CHARS = 2000
 
 _FENCE = re.compile(r"[ \t]*```+[ \t]*(ralph-report)?\s*")
 _PROMISE = re.compile(r"<promise>([^<>]{1,200})</promise>", re.IGNORECASE)
-_MARKDOWN = " \t*_`>\"'#-"
-"""What may stand around a promise that is the last line: bold, code, a quotation, a heading, an item of a list."""
+_MARKDOWN = " \t*_`>\"'#"
+"""What may stand around a promise that is the last line: bold, code, a quotation, a heading."""
 _BLOCKED_LINE = re.compile(r"^[ \t]*<ralph>\s*BLOCKED:([^<]{0,2000})</ralph>[ \t]*$", re.IGNORECASE | re.MULTILINE)
 _HEADING = re.compile(
     r"^\s*(?:#{1,6}\s+|\*\*)?(learnings?|lessons learned|patterns discovered|errors?)\b[^\n]{0,40}$", re.IGNORECASE

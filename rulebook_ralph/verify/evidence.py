@@ -12,7 +12,6 @@ from pathlib import PurePosixPath
 
 from rulebook_ralph.config.settings import VerificationStep
 from rulebook_ralph.git.diff import Change, changes
-from rulebook_ralph.git.trees import entries_of
 from rulebook_ralph.tasks.criteria import ACCEPTANCE_CRITERIA, External, Semantic
 from rulebook_ralph.tasks.criteria_reading import required_commands
 from rulebook_ralph.tasks.patterns import Globs
@@ -354,7 +353,7 @@ class Table:
         """Whether a test of the base imports that module, or names its file."""
         named = re.compile(rf"\b(?:import|from|require)\b.*\b{re.escape(program.stem)}\b|\b{re.escape(program.name)}\b")
         tests = Globs(TESTS)
-        paths = (path for path in entries_of(self._repository, self.case.base) if tests.match(path))
+        paths = (path for path in self._repository.entries(self.case.base) if tests.match(path))
         return any(named.search(self._read(path) or "") for path in islice(paths, _MOST_TESTS_READ))
 
     def _command(self, tree: str, name: str, external: External, about: str = "") -> CheckResult:

@@ -184,7 +184,7 @@ def test_a_promise_that_was_not_given_is_told_with_what_was_found(toy: Project, 
 
 
 def test_a_promise_holds_in_bold_at_the_end_and_by_the_projects_pattern(toy: Project) -> None:
-    for markdown in ("**{}**", "`{}`", "### {}", "- {}", "> {}", "```\n{}\n```"):
+    for markdown in ("**{}**", "`{}`", "### {}", "> {}", "```\n{}\n```"):
         said = f"Done.\n\n{markdown.format('<promise>DONE</promise>')}"
         assert rules.promise_given(*attempt(toy, {}, said=said)) is None, said
     pattern = StopCriteria(success_regex="ALL GREEN")
