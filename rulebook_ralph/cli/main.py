@@ -72,6 +72,8 @@ GROUPS = (
         "Ralph inside Claude Code: its plugin; what that calls", {"plugin": "plugin:command", "hook": "hook:command"}
     ),
 )
+FORMER_NAMES = {"task-create": "task add", "task-edit": "task edit", "task-list": "task list", "task-show": "task show"}
+"""What the specifications call them, and what they are today; `ralph-status` is `status`."""
 COMMANDS = {name: place for group in GROUPS for name, place in group.commands.items()}
 
 
@@ -98,8 +100,10 @@ class CommandGroup(click.Group):
         if args and args[0] not in self.places and not args[0].startswith("-"):
             import difflib  # noqa: PLC0415 - only for a misspelt command
 
-            near = difflib.get_close_matches(args[0], self.places, n=1)
-            ctx.fail(f"no such command '{args[0]}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+            name = args[0].removeprefix("ralph-")
+            near = [name] if name in self.places else difflib.get_close_matches(args[0], self.places, n=1)
+            meant = FORMER_NAMES.get(name) or "".join(near)
+            ctx.fail(f"no such command '{args[0]}'" + (f"; did you mean '{meant}'?" if meant else ""))
         return super().resolve_command(ctx, args)
 
 

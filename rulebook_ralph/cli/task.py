@@ -10,13 +10,13 @@ from rulebook_ralph.cli.app import App
 from rulebook_ralph.cli.delivery import carry_out, place_of
 from rulebook_ralph.cli.main import CommandGroup
 from rulebook_ralph.cli.places import state_folder, task_of
+from rulebook_ralph.cli.task_edit import yaml_text
 from rulebook_ralph.cli.task_options import option_name, word_options, words_given
-from rulebook_ralph.cli.task_yaml import yaml_text
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks import text
 from rulebook_ralph.tasks.edits import Add, Done, Remove, Reopen, TaskChange, Unblock, words_of
 from rulebook_ralph.tasks.lifecycle import STATUSES
-from rulebook_ralph.tasks.model import Json, Task
+from rulebook_ralph.tasks.model import PARALLEL, Json, Task
 from rulebook_ralph.tasks.prd_file import read_prd
 from rulebook_ralph.tasks.text import Fault
 
@@ -123,8 +123,9 @@ def _facts(task: Task) -> list[tuple[str, str]]:
 @click.argument("task_id", metavar="ID")
 @click.argument("title")
 @word_options
+@click.option("--strict", is_flag=True, help="Refuse a task without an outcome or without criteria.")
 @click.pass_obj
-def add_command(app: App, /, *, task_id: str, title: str, **given: Any) -> int:
+def add_command(app: App, /, *, task_id: str, title: str, strict: bool, **given: Any) -> int:
     """Add a task at the end of the list.
 
     What completes it is said for each stage: --coder-promise, --coder-verify and so on, and likewise --reviewer-…,
@@ -133,7 +134,17 @@ def add_command(app: App, /, *, task_id: str, title: str, **given: Any) -> int:
     words = {"title": title, **words_given(given)}
     if given["note"]:
         words["notes"] = given["note"].strip()
-    return carry_out(app, Add(task_id=task_id, words=words), name=lambda fault: _name_in_add(fault, given))
+    if given["parallel"]:
+        words["markers"] = [PARALLEL]
+    missing = [] if given["outcome"] else ["outcome (--outcome)"]
+    missing += [] if given["acceptance"] or "completion" in words else ["criteria (--acceptance, --coder-verify-cmd)"]
+    if strict and missing:
+        raise RalphError(f"{text.escaped(task_id)} has no {' and no '.join(missing)}; nothing was added")
+    code = carry_out(app, Add(task_id=task_id, words=words), name=lambda fault: _name_in_add(fault, given))
+    if missing and not code:
+        with app.console() as console:
+            console.line(f"warning: it has no {' and no '.join(missing)}; give them with: ralph task edit {task_id}")
+    return code
 
 
 def _name_in_add(fault: Fault, given: Mapping[str, Any]) -> str:

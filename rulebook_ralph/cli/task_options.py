@@ -72,6 +72,11 @@ def word_options(function: _Command) -> _Command:
     ]
     options += [
         click.option("--stages", metavar="LIST", help="Stages it goes through: coder,reviewer,tester,qa."),
+        click.option(
+            "--parallel/--no-parallel",
+            default=None,
+            help="May be worked on beside others, marked [P]; or never beside others.",
+        ),
         click.option("--note", metavar="TEXT", help="Added to the notes, which agents are given."),
     ]
     for option in reversed(options):
@@ -85,6 +90,8 @@ def words_given(given: Mapping[str, Any]) -> Json:
     completion = {stage: found for stage in STAGES if (found := _criteria(stage, given))}
     if completion:
         words["completion"] = completion
+    if given["parallel"] is not None:
+        words["parallel"] = given["parallel"]
     if given["stages"] is not None:
         words["overrides"] = {"stages": [name.strip() for name in given["stages"].split(",")]}
     return words

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rulebook_ralph.cli.graph import tasks_diagram
-from rulebook_ralph.cli.task_edit import edit_command
+from rulebook_ralph.cli.task_edit import edit_command, words_of_yaml, yaml_text
 from rulebook_ralph.cli.task_options import CLEARABLE
-from rulebook_ralph.cli.task_yaml import words_of_yaml, yaml_text
 from rulebook_ralph.tasks import history, lifecycle
 from rulebook_ralph.tasks.edits import words_of
 from rulebook_ralph.tasks.iteration import Iteration
@@ -106,6 +105,29 @@ def test_add_takes_criteria_for_each_stage(project: Project) -> None:
             "verificationConfig": {"checkFor": ["no TODO", "{{acceptance_criteria}}"]},
         },
     }
+
+
+def test_a_task_without_outcome_or_criteria_is_warned_of_and_refused_when_strict(project: Project) -> None:
+    answer = said(project, "add", "three", "Third", "--acceptance", "it runs", "--parallel")
+    assert answer.splitlines()[0] == "three: added"
+    assert answer.splitlines()[1].startswith("warning: it has no outcome (--outcome); give them with: ralph task edit")
+    assert (project.task("three").markers, project.task("three").parallel) == (("P",), True)
+    said(project, "edit", "three", "--no-parallel")
+    assert (project.task("three").markers, project.task("three").parallel) == ((), False)
+    (line,) = refused(project, "add", "four", "Fourth", "--strict")
+    assert line.startswith("four has no outcome (--outcome) and no criteria (--acceptance")
+    assert (
+        said(project, "add", "four", "Fourth", "--strict", "--outcome", "o", "--coder-verify-cmd", "make")
+        == "four: added"
+    )
+
+
+@pytest.mark.parametrize(
+    ("former", "today"), [("task-create", "task add"), ("ralph-status", "status"), ("ralph-cancel", "cancel")]
+)
+def test_a_former_name_names_todays_command(project: Project, former: str, today: str) -> None:
+    ran = project.ralph(former)
+    assert (ran.code, f"did you mean '{today}'?" in ran.err) == (2, True)
 
 
 def test_what_is_wrong_is_told_by_the_name_of_its_option_a_line_each(project: Project) -> None:
