@@ -1,4 +1,4 @@
-"""Make docs/images/run.svg: the screen of `ralph demo` while it works on the third task.
+"""Make docs/images/run.svg: the screen of `ralph demo` while the second task is checked.
 
 The demo runs on a real pseudo terminal, its stream is played by pyte, and rich draws what the terminal showed.
 Run `python -m scripts.picture` where the extra `docs` is installed, and look at the picture before you commit it.
@@ -25,9 +25,9 @@ from rich.text import Text
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "images" / "run.svg"
-COLUMNS, ROWS = 100, 30
-WANTED = ("phase3_tell-the-time", "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
-"""The last screen is taken on which this task is at work and one of these spinners turns: a gate runs."""
+COLUMNS, ROWS = 122, 24
+WANTED = ("attempt 3 of", "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
+"""The last screen is taken with these words, and on which one of these spinners turns: a gate runs."""
 
 graphics.TEXT[2] = "+blink"  # pyte knows no faint text, and rich sends no blinking one
 
