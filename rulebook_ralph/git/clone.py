@@ -85,7 +85,6 @@ class Clone:
             git_folder.write_inner(self._repository, self._shared, self.root, commit)
             index = self._own.git_dir / "index"
             shutil.copy2(index, self.root / ".git" / "index")  # with its time, by which git knows what may have changed
-        _wait_for_another_time()
 
     @property
     def is_there(self) -> bool:

@@ -27,6 +27,8 @@ _MODES = {b"040000": FOLDER, b"100664": "100644", b"100775": "100755"}
 """Of trees that old tools made, as git reads them."""
 _SHA1_LENGTH = 40
 _FASTEST = 1
+_MOST_KNOWN, _LARGEST_KNOWN = 1000, 4096
+"""So many answers are remembered, of so many bytes."""
 _MOST_ENTRIES = 50_000
 """So many entries of trees are remembered."""
 _MOST_SYNCED = 8
@@ -89,6 +91,7 @@ class Objects:
         self._hash_length = hash_length
         self._reading = _Conversation(("cat-file", "--batch-command"), root, environment)
         self._moving = _Conversation(("update-ref", "--stdin"), root, environment)
+        self._known: dict[str, Found] = {}
         self._trees: dict[str, Mapping[str, Entry]] = {}
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(_MOST_SYNCED, "sync")
@@ -117,13 +120,26 @@ class Objects:
     def _asked(self, order: Literal["info", "contents"], name: str) -> Found | None:
         if not name or "\n" in name or "\0" in name:
             return None
-        question = os.fsencode(f"{order} {name}\n")
-        with suppress(_EndedError):
-            return self._answer(question, with_content=order == "contents")
-        try:  # once more: somebody ended it
-            return self._answer(question, with_content=order == "contents")
+        question = f"{order} {name}\n"
+        if (known := self._known.get(question)) is not None:
+            return known
+        try:
+            try:
+                found = self._answer(os.fsencode(question), with_content=order == "contents")
+            except _EndedError:  # once more: somebody ended it
+                found = self._answer(os.fsencode(question), with_content=order == "contents")
         except _EndedError:
             raise GitError(("cat-file", name), 128, self._reading.last_words) from None
+        if found and len(found.content) <= _LARGEST_KNOWN and self._is_whole_id(name.partition("^")[0]):
+            with self._lock:
+                self._known[question] = found
+                if len(self._known) > _MOST_KNOWN:
+                    self._known.clear()
+        return found
+
+    def _is_whole_id(self, name: str) -> bool:
+        """Whether it is one, of which the answer is always the same."""
+        return len(name) == self._hash_length and not name.strip("0123456789abcdef")
 
     def _answer(self, question: bytes, *, with_content: bool) -> Found | None:
         with self._reading.asked(question) as answer:

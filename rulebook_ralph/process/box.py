@@ -47,7 +47,7 @@ class Box:
         What `environment` and `command` name below /tmp stays reachable (programs, a home), with all that lies beside
         it below the same folder of /tmp; so do the neighbours of a repository that lies there.
         """
-        named = (*_paths_named(environment or {}), *(Path(word) for word in command if word.startswith("/")))
+        named = {*_paths_named(environment or {}), *(word for word in command if word.startswith("/"))}
         arguments = [
             *_base(self.bwrap),
             *self._private_tmp(named),
@@ -60,10 +60,10 @@ class Box:
             arguments += ("--ro-bind", str(source), str(place))
         return (*arguments, "--chdir", str(cwd), "--", *command)
 
-    def _private_tmp(self, named: Iterable[Path]) -> list[str]:
+    def _private_tmp(self, named: Iterable[str]) -> list[str]:
         tmp = _TMP.resolve()
         places = [place for _, place in self.binds]
-        kept = {entry for path in (*named, *places) for entry in _entries(path, tmp)}
+        kept = {entry for path in (*named, *map(str, places)) for entry in _entries(path, tmp)}
         arguments = ["--perms", "1777", "--tmpfs", str(tmp)]
         for entry in sorted(kept - set(places)):
             if os.path.islink(entry):  # noqa: PTH114 - see below
@@ -170,18 +170,18 @@ def _hiding(hidden: Iterable[Path]) -> Iterator[str]:
             yield from ("--ro-bind", _EMPTY_FILE, str(path))
 
 
-def _paths_named(environment: Mapping[str, str]) -> Iterator[Path]:
+def _paths_named(environment: Mapping[str, str]) -> Iterator[str]:
     for name, value in environment.items():
         if name not in _TEMPORARY:
-            yield from (Path(part) for part in re.split(r"[:\s=]", value) if part.startswith("/"))
+            yield from (part for part in re.split(r"[:\s=]", value) if part.startswith("/"))
 
 
-def _entries(path: Path, tmp: Path) -> Iterator[Path]:
+def _entries(path: str, tmp: Path) -> Iterator[Path]:
     """The entries of /tmp that lead to the path, as it is written and as it really is."""
-    for spelled in (Path(os.path.normpath(path)), Path(os.path.realpath(path))):
-        for folder in {tmp, _TMP}:
-            if spelled != folder and spelled.is_relative_to(folder):
-                yield tmp / spelled.relative_to(folder).parts[0]
+    for spelled in {os.path.normpath(path), os.path.realpath(path)}:
+        for folder in {f"{tmp}/", f"{_TMP}/"}:
+            if spelled.startswith(folder):
+                yield tmp / spelled.removeprefix(folder).partition("/")[0]
 
 
 def _why(error: OSError | subprocess.TimeoutExpired) -> str:
