@@ -90,6 +90,9 @@ class Disk:
 
     def synced(self, path: str) -> None:
         with self._lock:
+            with suppress(OSError):  # another process that ends now has not written it
+                status = os.lstat(path)
+                self._own[path] = (status.st_ino, status.st_size, status.st_mtime_ns)
             self._unsynced.pop(path, None)
             for gone in [each for each in self._unsynced if each.startswith(f"{path}/") and not os.path.exists(each)]:
                 del self._unsynced[gone]

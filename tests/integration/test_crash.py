@@ -74,11 +74,11 @@ class Crash:
     def run(self, mode: Mode, kind: str, number: int, **more: int) -> Ran:
         return self.scenario.ralph("run", plan=self.scenario.plan(mode, kind, number, **more))
 
-    def require_same_end(self, *, died: bool = True) -> None:
+    def require_same_end(self, *, died: bool = True, cut: bool = False) -> None:
         ran = self.scenario.ralph("resume")
         assert "Traceback" not in ran.err, ran.err
         require_same(self.scenario.ending(ran.code), self.undisturbed, ran)
-        self.scenario.check(folders=died)
+        self.scenario.check(folders=died, cut=cut)
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_killed_with_git(crash: Crash, kind: str, number: int) -> None:
 
 def test_power_cut(crash: Crash, mode: Mode, kind: str, number: int) -> None:
     require_died(crash.run(mode, kind, number))
-    crash.require_same_end()
+    crash.require_same_end(cut=True)
 
 
 def test_call_fails(crash: Crash, code: int, kind: str, number: int) -> None:
