@@ -236,7 +236,7 @@ def test_killed_by_a_limit_after_the_promise(project: Project, limit: str, told:
     ("mode", "how"), [("auto", "setsid"), ("auto", "env -i PATH=$PATH setsid"), ("off", ""), ("off", "setsid")]
 )
 def test_nothing_changes_the_tree_after_the_agent_ended(project: Project, mode: str, how: str) -> None:
-    """Without the sandbox a process that hides from Ralph is not found: docs/design.md, who is defended against."""
+    """Without the sandbox a process that hides from Ralph is not found: docs/design.md, threat model."""
     before = Before(project)
     late = "while kill -0 $$; do sleep 0.02; done; sleep 0.25; echo late > late.txt"
     project.agent(f'{how} sh -c "{late}" >/dev/null 2>&1 &\necho well\n')
