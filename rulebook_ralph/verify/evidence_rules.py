@@ -194,7 +194,7 @@ def _asked(case: Case, examination: Examination, items: Sequence[OpenItem]) -> V
 
 def _not_asked(examination: Examination, items: Sequence[OpenItem], error: ModelError) -> Verdict:
     """The work waits: for a person, or where asking again later could help for as long as the run says."""
-    reason = f"the judging model: {clipped(str(error)) or 'no answer'}"
+    reason = clipped(str(error)) or "the judging model gave no answer"
     if isinstance(error, GivenUpError) and error.stop_reason not in ("blocked", "error"):
         return Verdict(action="stop", hook="evidence", reason=reason, stop_reason=error.stop_reason, counts=False)
     return _needs_approval(examination, items, reason)

@@ -276,7 +276,13 @@ class UnusableAnswerError(Exception):
 
 
 def asked(
-    ask: Ask, question: Question, kind: type[_Answer], read: Callable[[_Answer], _Read], cancelled: Flag
+    ask: Ask,
+    question: Question,
+    kind: type[_Answer],
+    read: Callable[[_Answer], _Read],
+    cancelled: Flag,
+    *,
+    who: str = "the judging model",
 ) -> _Read:
     """What `read` makes of the model's answer, which is of that kind; one that cannot be used is asked for once more,
     with what was wrong. Raises ModelError, also for a second such answer, and Cancelled.
@@ -295,7 +301,7 @@ def asked(
             if cancelled.is_set():
                 raise Cancelled from error
             raise
-    raise ModelError(f"no usable answer: {problem}")
+    raise ModelError(f"{who} gave no usable answer: {problem}")
 
 
 def schema_of(kind: type[msgspec.Struct]) -> Mapping[str, Any]:

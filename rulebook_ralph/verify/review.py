@@ -161,12 +161,14 @@ class Reviewers:
             data = envelope(**said, files=[file.data for file in part])
             who = f"{reviewer.id}\n{reviewer.executor}\n{reviewer.model}"
             key = hashlib.sha256(f"{who}\n{told}\n{data}".encode("utf-8", "surrogatepass")).hexdigest()
+            named = f"the reviewer {reviewer.name or reviewer.id}"
             try:
                 if key not in self.memory:
                     question = Question(told, data, {}, reviewer.model)
-                    self.memory[key] = asked(ask, question, ReviewAnswer, partial(_read, files), self.cancelled)
+                    read = partial(_read, files)
+                    self.memory[key] = asked(ask, question, ReviewAnswer, read, self.cancelled, who=named)
             except ModelError as error:
-                why = clipped(str(error)) or "it gave no answer"
+                why = clipped(str(error)) or f"{named} gave no answer"
                 stop_reason = error.stop_reason if isinstance(error, GivenUpError) else None
                 return seen, replace(look, reason=why, unasked=True, stop_reason=stop_reason, questions=questions)
             seen.append(self.memory[key])
@@ -213,15 +215,15 @@ def reviewers_agree(case: Case, examination: Examination) -> Verdict | None:
 def _verdict(tier: Tier, review: Review) -> Verdict:
     if review.decision == "REVISE":
         worst = review.issues[0]
-        reason = f"the {tier} review says REVISE: {worst.place}: {worst.description}"
+        reason = f"{tier} review says REVISE: {worst.place}: {worst.description}"
         return Verdict(action="continue", hook="review", reason=reason, feedback=feedback(review))
     if review.unasked:  # another attempt would be paid for, and not be reviewed either
         return Verdict(
             action="stop",
             hook="review",
-            reason=f"the {tier} reviewer: {review.reason}",
+            reason=f"no {tier} review: {review.reason}",
             feedback="The work could not be reviewed, which is not your doing. If it is done, leave it; say so again.",
-            stop_reason=review.stop_reason or "error",
+            stop_reason=review.stop_reason or "blocked",
             counts=False,
         )
     return Verdict(

@@ -84,8 +84,7 @@ def _judged(
     try:
         answers = ask_about(case, examination, items, verifiers.ask, model=semantic.model)
     except ModelError as error:
-        why = clipped(str(error)) or "it gave no answer"
-        return replace(result, skipped=True, reason=f"the judging model: {why}")
+        return replace(result, skipped=True, reason=clipped(str(error)) or "the judging model gave no answer")
     findings = tuple(map(_finding, wanted, answers))
     unmet = [finding.criterion for finding in findings if not finding.met]
     more_unmet = f", and {len(unmet) - 1} more" if len(unmet) > 1 else ""

@@ -256,8 +256,8 @@ def test_why_nobody_judged_is_said_once_and_not_in_the_reason(court: Court) -> N
     for number in (1, 2):
         verdict = court.judge({f"{number}.txt": "x\n"}, Failing(*["I think yes"] * 2), iteration=number).verdict
         assert verdict.reason == "needs approval: no test or command turned from red to green"
-        assert "no usable answer: it is not a single JSON object" in verdict.feedback
+        assert "gave no usable answer: it is not a single JSON object" in verdict.feedback
     told = [event.text for event in court.seen if isinstance(event, Notice)]
     assert [text for text in told if "usable" in text] == [
-        "the judging model: no usable answer: it is not a single JSON object"
+        "the judging model gave no usable answer: it is not a single JSON object"
     ]

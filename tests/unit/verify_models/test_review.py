@@ -189,14 +189,20 @@ def test_the_deep_reviewer_is_asked_before_a_task_completes_and_only_where_the_q
     assert [each.tier for each in examination.review.looks] == ["quick"]
     verdict, examination, questions = judged(toy, revise())
     assert (verdict.action, verdict.hook, len(questions)) == ("continue", "review", 1)
-    assert verdict.reason == "the quick review says REVISE: app.py:3: It divides by zero."
+    assert verdict.reason == "quick review says REVISE: app.py:3: It divides by zero."
     assert "1. app.py:3 (high, logic_bug): It divides by zero." in verdict.feedback
+
+
+@pytest.mark.parametrize("answer", ["Looks good to me.", NO_ANSWER])
+def test_a_reviewer_that_answers_badly_blocks_its_task_and_not_the_run(toy: Project, answer: Any) -> None:
+    verdict, _, _ = judged(toy, answer)
+    assert (verdict.action, verdict.stop_reason, verdict.counts) == ("stop", "blocked", False)
 
 
 def test_work_waits_for_a_reviewer_that_cannot_be_asked_and_is_not_charged(toy: Project) -> None:
     verdict, examination, _ = judged(toy, GivenUpError("no network", "blocked"))
     assert (verdict.action, verdict.stop_reason, verdict.counts) == ("stop", "blocked", False)
-    assert verdict.reason == "the quick reviewer: no network"
+    assert verdict.reason == "no quick review: no network"
     assert examination.review.decision == "UNDECIDED"
 
 
