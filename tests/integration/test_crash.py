@@ -129,10 +129,10 @@ def _cases() -> dict[str, tuple[tuple[str, ...], Sequence[tuple[object, ...]], i
     changing = POINTS.changing
     cut = [(mode, *point) for mode in ("lost", "torn") for point in changing[::3]]
     return {
-        "test_killed": (("kind", "number"), changing, 5),
+        "test_killed": (("kind", "number"), changing, 4),
         "test_killed_with_git": (("kind", "number"), POINTS.all_of("git"), 1),
-        "test_power_cut": (("mode", "kind", "number"), cut, 4),
-        "test_call_fails": (("code", "kind", "number"), POINTS.failing, 4),
+        "test_power_cut": (("mode", "kind", "number"), cut, 3),
+        "test_call_fails": (("code", "kind", "number"), POINTS.failing, 3),
         "test_disk_is_full": (("kind", "number"), POINTS.full[::3], 1),
         "test_killed_at_any_moment": (("seed",), [(seed,) for seed in range(100)], 1),
     }
