@@ -180,7 +180,11 @@ def _read(name: str, output: bytes, clean: Callable[[str], str]) -> Verdict | No
         raise _HookFault(f"printed what is no JSON: {clipped(clean(str(error)))}", answered=True) from error
     if not isinstance(answer, dict):
         raise _HookFault("printed JSON that is no object", answered=True)
-    words = {key: printable_block(clean(_text(answer, key))).strip() for key in ("reason", "message")}
+    said = {
+        "reason": _text(answer, "reason") or _text(answer, "stopReason"),
+        "message": _text(answer, "message") or _text(answer, "stopMessage") or _messages(answer.get("nextMessages")),
+    }
+    words = {key: printable_block(clean(text)).strip() for key, text in said.items()}
     match answer.get("action"):
         case "skip":
             return None
@@ -191,8 +195,8 @@ def _read(name: str, output: bytes, clean: Callable[[str], str]) -> Verdict | No
         case "complete":
             raise _HookFault("answered with the action 'complete': no hook can complete a task", answered=True)
         case other:
-            said = clipped(clean(repr(other)))
-            raise _HookFault(f"answered with the action {said}, not skip, continue or stop", answered=True)
+            named = clipped(clean(repr(other)))
+            raise _HookFault(f"answered with the action {named}, not skip, continue or stop", answered=True)
 
 
 def _text(answer: Mapping[str, Any], key: str) -> str:
@@ -202,6 +206,21 @@ def _text(answer: Mapping[str, Any], key: str) -> str:
     if not isinstance(value, str):
         raise _HookFault(f"answered with a `{key}` that is no text", answered=True)
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _messages(value: Any) -> str:
+    """The texts of messages for the next attempt: strings, or objects with `content`, `parts` or `text`."""
+    match value:
+        case None:
+            return ""
+        case str():
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case list():
+            return "\n".join(filter(None, map(_messages, value)))
+        case dict():
+            return _messages(value.get("content") or value.get("parts") or value.get("text"))
+        case _:
+            raise _HookFault("answered with `nextMessages` that are no messages", answered=True)
 
 
 def _again(name: str, feedback: str, reason: str = "") -> Verdict:

@@ -219,7 +219,7 @@ def _not_promised(case: Case, searched: Search) -> Verdict:
     elif case.parsed.promises:
         reason = f"another promise than {wanted} was given: {clipped(case.parsed.promises[-1])}"
     elif case.parsed.stray_promise:
-        reason = f"the promise must stand alone on its line: {case.parsed.stray_promise}"
+        reason = f"the promise was not given alone on its line: {case.parsed.stray_promise}"
     else:
         reason = f"the promise {wanted} was not given"
     if searched.problem:

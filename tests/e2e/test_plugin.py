@@ -66,7 +66,7 @@ def ruling(texts: Iterable[str]) -> Say | None:
                 continue
             place = {"reason": "so it is", "file": data["files"][0]["file"] if data["files"] else "", "line": 0}
             items = [
-                {"item": each["item"], "answer": "no" if "No file was changed" in str(each) else "yes", **place}
+                {"item": each["item"], "answer": "no" if "no file was changed" in str(each) else "yes", **place}
                 for each in data["items"]
             ]
             return Say(json.dumps({"items": items}))

@@ -124,7 +124,7 @@ PROMISES = [
     claim("the promise struck out", 'echo "~~<promise>$RALPH_PROMISE</promise>~~"', "was not given"),
     claim("the promise denied", 'echo "not yet: <promise>$RALPH_PROMISE</promise>"', "was not given"),
     claim("ticks the boxes of the plan", "sed -i 's/\\[ \\]/[x]/' tasks.md", "was not given"),
-    Kind("ticks the boxes and promises", "echo all done\n" + PROMISE, ("No file was changed",), "evidence"),
+    Kind("ticks the boxes and promises", "echo all done\n" + PROMISE, ("no file was changed",), "evidence"),
 ]  # fmt: skip
 
 

@@ -86,7 +86,7 @@ WORDS = [
     Kind("no output, some work", WORK, NOT_GIVEN, "promise"),
     Kind("repeats the prompt", "cat\n", NOTHING, "work"),
     Kind("repeats the prompt, some work", WORK + "cat\n", NOT_GIVEN, "promise"),
-    Kind("promise in prose", WORK + 'echo "I will say <promise>$RALPH_PROMISE</promise> when it is done."\n', ("must stand alone on its line",), "promise"),
+    Kind("promise in prose", WORK + 'echo "I will say <promise>$RALPH_PROMISE</promise> when it is done."\n', ("was not given alone on its line",), "promise"),
     Kind("promise in a comment", WORK + 'echo "# <promise>$RALPH_PROMISE</promise> is not given"\n', ("was not given",), "promise"),
     Kind("promise on stderr", WORK + 'echo "<promise>$RALPH_PROMISE</promise>" >&2\n', NOT_GIVEN, "promise"),
     Kind("promise in a file", 'echo "<promise>$RALPH_PROMISE</promise>" > new.txt\n', NOT_GIVEN, "promise"),

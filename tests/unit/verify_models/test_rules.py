@@ -169,7 +169,7 @@ def test_a_pattern_that_cannot_be_searched_is_said(toy: Project) -> None:
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ("All done: <promise>DONE</promise> as asked\nmore", "must stand alone on its line: All done"),
+        ("All done: <promise>DONE</promise> as asked\nmore", "was not given alone on its line: All done"),
         ("I am done.", "the promise DONE was not given"),
         ("<promise>MADE</promise>", "another promise than DONE was given: MADE"),
     ],
