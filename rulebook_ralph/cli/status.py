@@ -56,12 +56,16 @@ def command(app: App, *, everything: bool, json: bool) -> int:
     """Where the tasks stand, what they cost so far, and whether a run goes on and what it does."""
     folder = state_folder(app)
     prd, problem = _list(app, folder)
-    running, watching, situation = _at_work(folder)
+    running, watching, situation, dead = _at_work(folder)
     with app.console(json=json, paged=True) as console:
         if json:
-            console.json(_as_json(prd, running, situation, folder) | {"watching": watching, "problem": problem or None})
+            console.json(
+                _as_json(prd, running, situation, folder)
+                | {"watching": watching, "dead": dead, "problem": problem or None}
+            )
         else:
             lines = _run_lines(running or watching, situation, watching=not running, now=app.clock.now())
+            lines += _dead_lines(folder, dead) if dead else []
             _print(console, prd, everything=everything, lines=[*lines, *([problem] if problem else [])])
     return 0
 
@@ -104,17 +108,20 @@ def _of(prd: Prd) -> Overview:
     return msgspec.convert(msgspec.to_builtins(prd), Overview)
 
 
-def _at_work(folder: StateFolder) -> "tuple[Holder | None, Holder | None, RunSituation | None]":
-    """The run that goes on, or the watch that waits for something to do, and what it says of itself."""
+def _at_work(folder: StateFolder) -> "tuple[Holder | None, Holder | None, RunSituation | None, Holder | None]":
+    """The run that goes on, or the watch that waits for something to do, and what it says of itself; else the run that
+    died.
+    """
     private = private_folder(folder)
     if not any(_says_something(private / name) for name in ("lock", "watching")):
-        return None, None, None
+        return None, None, None, None
     from rulebook_ralph.run import control, lock  # noqa: PLC0415 - not where nothing ever ran
 
     running = lock.holder(private / "lock")
     watching = None if running else lock.holder(private / lock.WATCH)
     holder = running or watching
-    return running, watching, control.situation(private, holder) if holder else None
+    dead = None if running else lock.dead_run(private / lock.LOCK)
+    return running, watching, control.situation(private, holder) if holder else None, dead
 
 
 def _says_something(lock_file: Path) -> bool:
@@ -150,6 +157,14 @@ def _run_lines(
     return lines
 
 
+def _dead_lines(folder: StateFolder, dead: "Holder") -> list[str]:
+    from rulebook_ralph.tasks import history  # noqa: PLC0415 - only after a crash
+
+    left = ", ".join(f"#{number}" for number in history.unsettled_numbers(folder))
+    where = f" in {left}" if left else ""
+    return [f"the last run is dead: {dead.told()} ended{where}", "  ralph resume saves its work and goes on"]
+
+
 def _waiting_line(waiting: "LimitWait", now: datetime) -> str:
     if not waiting.until:
         return waiting.reason
@@ -174,7 +189,7 @@ def _print(console: Console, prd: Overview, *, everything: bool, lines: list[str
         )
     )
     totals = prd.totals
-    spent = f"{text.cost(totals.cost_usd, totals.tokens)}, {text.tokens(totals.tokens)}"
+    spent = f"{text.cost(totals.cost_usd, totals.tokens or totals.iterations)}, {text.tokens(totals.tokens)}"
     console.line(f"  {counted(totals.iterations, 'iteration')}, {spent}")
     for line in lines:
         console.line(f"  {line}")

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from rulebook_ralph.tasks.model import Status
+from rulebook_ralph.tasks.model import Status, Totals
 from rulebook_ralph.tasks.results import CheckResult, StopReason, Usage
 from rulebook_ralph.tasks.review import Review, Tier
 
@@ -160,7 +160,7 @@ class WithinIteration(msgspec.Struct, frozen=True):
 
 
 class TaskLine(msgspec.Struct, frozen=True, rename="camel"):
-    """One row of the table at the end of a run."""
+    """One row of the table at the end of a run: `attempts` and `cost_usd` are this run's."""
 
     task_id: str
     title: str
@@ -182,6 +182,8 @@ class RunEnded(_Event, frozen=True):
     tokens: int
     duration_ms: int
     next_steps: tuple[str, ...] = ()
+    totals: Totals | None = None
+    """Of all runs, where there was an earlier one."""
 
 
 Event = (

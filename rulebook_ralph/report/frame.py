@@ -8,7 +8,7 @@ from rulebook_ralph.report import words
 from rulebook_ralph.report.events import AgentActivity
 from rulebook_ralph.report.scene import Gate, Lane, Scene
 from rulebook_ralph.tasks.results import CheckResult
-from rulebook_ralph.tasks.text import clipped, cost, cut, duration, fold, printable_block, some, span, tokens
+from rulebook_ralph.tasks.text import clipped, cut, duration, fold, printable_block, some, span
 
 _WIDEST_BAR = 30
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -98,7 +98,8 @@ def _side_by_side(left: list[Text], right: list[Text], column: int) -> list[Text
 
 def _sums(scene: Scene, now: datetime, width: int) -> list[Text]:
     """The bar over tasks, and iterations, time, cost and tokens of this run; on one line where there is room."""
-    sums = " · ".join([_timer(now, scene.started or now), cost(scene.cost_usd, scene.tokens), tokens(scene.tokens)])
+    spent = words.spent(scene.cost_usd, scene.tokens, scene.index - len(scene.lanes))
+    sums = " · ".join([_timer(now, scene.started or now), *spent])
     if scene.plan is not None and scene.index:
         sums = f"{scene.index:,} of at most {words.count(scene.plan.max_iterations, 'iteration')} · {sums}"
     if not scene.total:

@@ -92,7 +92,7 @@ def _head(account: Account) -> Section:
         f"branch {code(prd.work_branch)}",
         counted(prd.totals.iterations, "iteration"),
         f"agents worked {text.duration(account.duration_ms / 1000)}",
-        text.cost(prd.totals.cost_usd, prd.totals.tokens),
+        text.cost(prd.totals.cost_usd, prd.totals.tokens or prd.totals.iterations),
         text.tokens(prd.totals.tokens),
     )
     completed = len(account.of("completed"))

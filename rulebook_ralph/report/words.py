@@ -26,29 +26,30 @@ from rulebook_ralph.tasks.text import clipped, cost, cut, duration, money, print
 OUTCOMES = {
     "completed": "completed",
     "verified": "stage verified",
-    "retry": "not done, trying again",
-    "sent-back": "not satisfied, sent back",
+    "retry": "not accepted, trying again",
+    "sent-back": "sent back",
     "blocked": "blocked",
     "interrupted": "interrupted",
-    "limited": "ended by a limit",
+    "limited": "stopped at a limit",
 }
 STOPS = {
     "complete": "all complete",
     "blocked": "ended with blocked tasks",
-    "max-iterations": "ended by the limit of iterations",
-    "max-wall-time": "ended by the limit of time",
-    "max-cost": "ended by the limit of cost",
-    "stuck": "ended, because nothing moved any more",
-    "rate-limited": "ended by the agent's usage limit",
+    "max-iterations": "stopped at the iteration limit",
+    "max-wall-time": "stopped at the time limit",
+    "max-cost": "stopped at the cost limit",
+    "stuck": "stopped: no progress",
+    "rate-limited": "stopped at the agent's usage limit",
     "paused": "paused",
     "cancelled": "cancelled",
     "interrupted": "interrupted",
-    "error": "ended by an error",
+    "error": "stopped by an error",
 }
-SUMMARY_HEADINGS = ("Task", "Status", "Attempts", "Cost", "Commit", "")
+_SAID_BY_THE_NEXT_STEP = ("complete", "paused", "cancelled", "interrupted")
+SUMMARY_HEADINGS = ("Task", "Title", "Status", "Attempts", "Cost", "Commit")
 _SHORT_HASH = 8
 _MOST_ISSUES = 10
-_REASON_COLUMNS = 100
+_TITLE_COLUMNS = 60
 _MOST_TASKS = 50
 
 
@@ -172,28 +173,41 @@ def ending(event: RunEnded) -> str:
     words = STOPS.get(event.stop_reason, event.stop_reason)
     if event.stop_reason == "blocked" and event.tasks and all(task.status == "completed" for task in event.tasks):
         words = "ended, but not complete"
-    failed = f", {event.failed_count:,} failed" if event.failed_count else ""
-    return (
-        f"{words}: {event.completed_count:,} completed{failed} · {count(event.iterations, 'iteration')} · "
-        f"{duration(event.duration_ms / 1000)} · {cost(event.cost_usd, event.tokens)} · {tokens(event.tokens)}"
-    )
+    blocked = f", {event.failed_count:,} blocked" if event.failed_count else ""
+    facts = [f"{event.completed_count:,} completed{blocked}", count(event.iterations, "iteration")]
+    facts += [duration(event.duration_ms / 1000), *spent(event.cost_usd, event.tokens, event.iterations)]
+    return f"{words}: {' · '.join(facts)}"
+
+
+def spent(usd: float, used: int, iterations: int) -> list[str]:
+    """What so many iterations took: cost and tokens, as far as agents told any."""
+    if not iterations:
+        return []
+    return [cost(usd, used or iterations), *([tokens(used)] if used else [])]
+
+
+def totals(event: RunEnded) -> str:
+    """What all runs took together; empty where this was the only one."""
+    if event.totals is None:
+        return ""
+    of = event.totals
+    return " · ".join(["all runs: " + count(of.iterations, "iteration"), *spent(of.cost_usd, of.tokens, of.iterations)])
 
 
 def ending_reason(event: RunEnded) -> str:
     """Why the run ended, where `ending` does not say it already."""
-    return "" if event.stop_reason == "complete" else clipped(event.reason)
+    return "" if event.stop_reason in _SAID_BY_THE_NEXT_STEP else clipped(event.reason)
 
 
 def summary_row(task: TaskLine) -> tuple[str, str, str, str, str, str]:
     """The cells under `SUMMARY_HEADINGS`."""
-    status = "in work" if task.status == "in_iteration" else clipped(task.status)
     return (
         clipped(task.task_id),
-        status,
+        cut(clipped(task.title), _TITLE_COLUMNS),
+        clipped(task.status).replace("_", " "),
         str(task.attempts) if task.attempts else "",
         money(task.cost_usd) if task.cost_usd else "",
         short(task.commit or ""),
-        cut(clipped(task.reason), _REASON_COLUMNS),
     )
 
 
@@ -247,7 +261,7 @@ def lines_of(event: Event, *, quiet: bool = False, width: int | None = None) -> 
 def _waiting_lines(event: Waiting) -> list[str]:
     if event.begins:
         return [waiting(event)]
-    return [] if event.seconds else ["waited long enough, going on"]
+    return [] if event.seconds else ["the wait is over"]
 
 
 def _gate_line(event: GateEnded) -> str:
@@ -271,7 +285,7 @@ def _review_lines(event: ReviewStarted | ReviewEnded) -> list[str]:
 
 def _settled_line(event: IterationSettled) -> str:
     reason = clipped(event.reason)
-    because = f" ({reason})" if reason and event.outcome != "completed" else ""
+    because = f" ({reason})" if reason and event.outcome not in ("completed", reason) else ""
     done = f"{event.completed_tasks:,} of {count(event.total_tasks, 'task')} completed"
     facts = " · ".join([*settled_facts(event), done])
     task = clipped(event.task_id)
@@ -280,8 +294,7 @@ def _settled_line(event: IterationSettled) -> str:
 
 def _ending_lines(event: RunEnded, *, quiet: bool, width: int | None) -> list[str]:
     lines = [ending(event)]
-    if reason := ending_reason(event):
-        lines.append(reason)
+    lines += filter(None, [ending_reason(event), totals(event)])
     if event.tasks and not quiet:
         shown, left_out = telling(event.tasks, _MOST_TASKS)
         lines += table_lines(SUMMARY_HEADINGS, map(summary_row, shown), width)

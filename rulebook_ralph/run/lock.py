@@ -162,6 +162,14 @@ def holder(path: Path) -> Holder | None:
     return named if named is not None and named.lives() else Holder(pid=0, since="", command="")
 
 
+def dead_run(path: Path) -> Holder | None:
+    """The run that died while it held the lock at that path, and was not recovered since; to be asked where nobody
+    holds it.
+    """
+    named = _named(path)
+    return named if named is not None and named.command in RUNS and not named.lives() else None
+
+
 def release_session(private: Path, session: str) -> None:
     """The session has ended: its agent's process holds the lock no more."""
     path = private / LOCK

@@ -142,6 +142,7 @@ class Progress:
     max_iterations: int
     reopen: set[str]
     touched: dict[str, str | None] = field(default_factory=dict)
+    spent: dict[str, tuple[int, float]] = field(default_factory=dict)
     alone: set[str] = field(default_factory=set)
     stuck: set[str] = field(default_factory=set)
     reviews: int = 0
@@ -338,6 +339,8 @@ class Run:
         )
         completes = settled.decision.trigger == "complete"
         progress.touched[task_id] = record.commit if completes else None
+        attempts, usd = progress.spent.get(task_id, (0, 0.0))
+        progress.spent[task_id] = attempts + 1, usd + record.spent_usd
         (progress.alone.add if outcome.unmerged else progress.alone.discard)(task_id)
         if settled.decision.stop_reason == "stuck":
             progress.stuck.add(task_id)
@@ -415,6 +418,8 @@ class Run:
             stop,
             prepared.journal.prd,
             touched=progress.touched,
+            spent=progress.spent,
+            only=self._options.only,
             tally=progress.tally,
             duration=self._clock.monotonic() - self._started,
             branch=prepared.branch.name,

@@ -10,7 +10,7 @@ from rulebook_ralph.tasks import selection
 from rulebook_ralph.tasks.iteration import Decision, Iteration
 from rulebook_ralph.tasks.model import Prd, Task
 from rulebook_ralph.tasks.results import StopReason
-from rulebook_ralph.tasks.text import some
+from rulebook_ralph.tasks.text import counted, some
 
 _CODES = {
     "complete": ExitCode.OK,
@@ -128,31 +128,36 @@ def run_ended(
     prd: Prd,
     *,
     touched: Mapping[str, str | None],
+    spent: Mapping[str, tuple[int, float]],
+    only: Collection[str] = (),
     tally: RunTally,
     duration: float,
     branch: str,
     waiting: str = "",
     again: str = "ralph resume",
 ) -> events.RunEnded:
-    """The end of a run: the tasks it touched and those that are blocked, and the next steps. `waiting` says what keeps
-    the branch from following.
+    """The end of a run: the tasks it touched and those that are blocked, and the next steps; of nothing but the tasks
+    that it was asked for (`only`). `spent` are attempts and cost in this run; `waiting` says what keeps the branch from
+    following.
     """
-    shown = [task for task in prd.tasks if task.id in touched or task.status == "blocked"]
+    asked = [task for task in prd.tasks if not only or task.id in only]
+    shown = [task for task in asked if task.id in touched or task.status == "blocked"]
     completed = sum(task.status == "completed" for task in prd.tasks if task.id in touched)
     return events.RunEnded(
         stop_reason=stop.stop_reason,
         reason=stop.reason,
-        tasks=tuple(_line(task, touched.get(task.id)) for task in shown),
+        tasks=tuple(_line(task, touched.get(task.id), *spent.get(task.id, (0, 0.0))) for task in shown),
         iterations=tally.iterations,
         completed_count=completed,
-        failed_count=sum(task.status == "blocked" for task in prd.tasks),
+        failed_count=sum(task.status == "blocked" for task in asked),
         cost_usd=tally.cost_usd,
         tokens=tally.tokens,
         duration_ms=round(duration * 1000),
         next_steps=(
             *([f"{waiting}; then: ralph land"] if waiting else []),
-            *_next_steps(stop, prd, shown, completed=completed, branch=branch, again=again),
+            *_next_steps(stop, asked, shown, completed=completed, branch=branch, again=again),
         ),
+        totals=prd.totals if prd.totals.iterations > tally.iterations else None,
     )
 
 
@@ -190,35 +195,37 @@ def refused_as_json(error: str) -> dict[str, object]:
     }
 
 
-def _line(task: Task, commit: str | None) -> events.TaskLine:
+def _line(task: Task, commit: str | None, attempts: int, cost_usd: float) -> events.TaskLine:
     return events.TaskLine(
         task_id=task.id,
         title=task.title,
         status=task.status,
-        attempts=sum(task.attempts.values()),
-        cost_usd=task.cost_usd,
+        attempts=attempts,
+        cost_usd=cost_usd,
         commit=commit,
         reason=task.blocked_reason or "",
     )
 
 
-def _next_steps(stop: Stop, prd: Prd, shown: list[Task], *, completed: int, branch: str, again: str) -> tuple[str, ...]:
+def _next_steps(
+    stop: Stop, asked: list[Task], shown: list[Task], *, completed: int, branch: str, again: str
+) -> tuple[str, ...]:
     steps = []
     blocked = [task for task in shown if task.status == "blocked"]
+    left = [task.id for task in asked if task.status in ("pending", "in_iteration")]
+    if stop.stop_reason in _GOES_ON and left:
+        steps.append(f"go on with {counted(len(left), 'open task')} ({some(left)}): {again}")
+    elif stop.stop_reason == "error":
+        steps.append(f"fix what stopped it, then: {again}")
     if completed:
         steps.append(f"review the work: git log --oneline {branch}")
-    if blocked:
-        number = blocked[0].settled_iteration
-        approvals = [task.id for task in blocked if (task.blocked_reason or "").startswith(NEEDS_APPROVAL)]
-        if approvals:
-            steps.append(f"look at the work and agree to it: ralph approve --show {approvals[0]}")
-        if len(approvals) < len(blocked):
-            steps.append(f"see why {blocked[0].id} is blocked: ralph show {number}")
-            steps.append("edit its task in .rulebook-ralph/prd.json, then: ralph run")
-    elif stop.stop_reason in _GOES_ON:
-        steps.append(f"go on: {again}")
-    elif stop.stop_reason == "error":
-        steps.append(f"mend what stopped it, then: {again}")
-    elif stop.stop_reason == "complete" and all(task.status == "completed" for task in prd.tasks):
+    approvals = [task.id for task in blocked if (task.blocked_reason or "").startswith(NEEDS_APPROVAL)]
+    if approvals:
+        steps.append(f"look at the work and agree to it: ralph approve --show {approvals[0]}")
+    if len(approvals) < len(blocked):
+        first = next(task for task in blocked if task.id not in approvals)
+        steps.append(f"see why {first.id} is blocked: ralph show {first.settled_iteration}")
+        steps.append("edit its task in .rulebook-ralph/prd.json, then: ralph run")
+    elif stop.stop_reason == "complete" and not left and not blocked:
         steps.append(f"merge it when you like it: git switch - && git merge {branch}")
     return tuple(steps)

@@ -74,7 +74,7 @@ def require_told(scenario: Scenario, ran: Ran) -> None:
         assert ran.err == ""
         return
     if ran.code == ExitCode.AGENT:  # the fault met an agent or a judgement: it is told in the run's own words
-        assert "ended by an error" in ran.out
+        assert "stopped by an error" in ran.out
         return
     assert ran.code in (ExitCode.UNEXPECTED, ExitCode.INVALID), (ran.code, ran.err, ran.out)
     assert "unexpected error" not in ran.err, ran.err

@@ -84,8 +84,13 @@ def test_a_dry_run_prints_the_plan_and_touches_nothing(project: Project) -> None
 def test_limits_of_the_command_line_hold(project: Project) -> None:
     ran = project.ralph("run", "--max-iterations", "1")
     assert (ran.code, len(project.records)) == (ExitCode.LIMITED, 1)
-    assert project.ralph("resume").code == 0
-    assert len(project.records) == 2
+    assert "next: go on with 1 open task (two): ralph resume" in ran.out
+    assert "all runs:" not in ran.out
+    again = project.ralph("resume")
+    assert (again.code, len(project.records)) == (0, 2)
+    assert "1 completed · 1 iteration" in again.out
+    assert "all runs: 2 iterations · cost unknown" in again.out
+    assert "$0.00" not in ran.out + again.out + project.ralph("status").out
     assert project.ralph("run", "--max-wall-time", "soon").code == ExitCode.INVALID
     assert project.ralph("run", "--max-cost", "0").code == ExitCode.INVALID
 
@@ -121,6 +126,26 @@ def test_pause_lets_the_iteration_end(project: Project) -> None:
     assert finish(process).code == 0
     assert [each.status for each in project.prd.tasks] == ["completed", "pending"]
     assert project.ralph("pause").code == ExitCode.INVALID
+
+
+def test_after_a_crash_status_says_that_the_run_is_dead(project: Project) -> None:
+    process = at_work(project)
+    process.kill()
+    finish(process)
+    told = project.ralph("status")
+    assert f"the last run is dead: process {process.pid} ('ralph run'" in told.out
+    assert "ended in #1\n    ralph resume saves its work" in told.out
+    assert project.ralph("status", "--json").json["dead"]["pid"] == process.pid
+    (project.beside / "go").touch()
+    assert project.ralph("resume").code == 0
+    assert "dead" not in project.ralph("status").out
+
+
+def test_a_blocked_tasks_reason_is_said_once(project: Project) -> None:
+    project.agent('echo "<ralph>BLOCKED: the key is missing</ralph>"\n')
+    ran = project.ralph("run", "--task", "one")
+    assert ran.out.count("the key is missing") == 1
+    assert project.ralph("run", "--task", "two", "--json").json["blockingIssue"]["taskId"] == "two"
 
 
 def test_cancel_ends_it_now_and_waits_for_the_end(project: Project) -> None:

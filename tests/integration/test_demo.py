@@ -74,7 +74,7 @@ def test_the_project_works_then(shown: tuple[Project, Ran]) -> None:
 
 def test_what_it_says(shown: tuple[Project, Ran]) -> None:
     project, ran = shown
-    assert "not done, trying again (the agent said it was done, but changed nothing)" in ran.out
+    assert "not accepted, trying again (the agent said it was done, but changed nothing)" in ran.out
     assert "gate tests (the base's code, new checks): red" in ran.out
     assert "all complete: 3 completed · 5 iterations" in ran.out
     assert f"cd {project.root}" in ran.out

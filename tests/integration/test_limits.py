@@ -109,7 +109,7 @@ def test_a_run_waits_for_the_reset_and_completes_without_another_attempt(project
     assert free <= asked_again < free + timedelta(seconds=20)
     assert f"the agent's usage limit is reached, until {reset}" in ran.out
     assert ran.out.count("waiting until ") == 1
-    assert "waited long enough, going on" in ran.out
+    assert "the wait is over" in ran.out
 
 
 def test_with_on_limit_stop_the_run_ends_and_the_next_one_waits(project: Project) -> None:

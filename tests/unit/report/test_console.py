@@ -115,11 +115,11 @@ def test_a_run_as_plain_lines() -> None:
         "12:00:00   Bash  make test",
         "12:00:00   gate tests: FAILED (exit code 1) · 1.2 s",
         "12:00:00 #7 phase1_read: completed · 2 files · 1 min 05 s · $0.42 · 1.5k tokens · commit 01234567 · " + DONE,
-        "12:00:00 ended with blocked tasks: 1 completed, 1 failed · 7 iterations · 1 h 02 min · $0.50 · 2.0k tokens",
+        "12:00:00 ended with blocked tasks: 1 completed, 1 blocked · 7 iterations · 1 h 02 min · $0.50 · 2.0k tokens",
         "12:00:00 1 task is blocked",
-        "12:00:00 Task          Status     Attempts   Cost  Commit",
-        "12:00:00 phase1_read   completed         2  $0.42  01234567",
-        "12:00:00 phase2_write  blocked           5",
+        "12:00:00 Task          Title  Status     Attempts   Cost  Commit",
+        "12:00:00 phase1_read   Read   completed         2  $0.42  01234567",
+        "12:00:00 phase2_write  Write  blocked           5",
         "12:00:00 next: ralph show 7",
     ]
 
@@ -377,7 +377,7 @@ def test_a_frame_tells_task_progress_and_what_the_agent_does() -> None:
     )
     assert rows == [
         "",
-        "  ━━━━━━━━━━──────────────────── 1 of 3 tasks · 1 of at most 9 iterations · 0:05 · $0.00 · 0 tokens",
+        "  ━━━━━━━━━━──────────────────── 1 of 3 tasks · 1 of at most 9 iterations · 0:05",
         "▸ phase1_read  Read numerals",
         "  #7 · coder · attempt 2 of 5 · 0:05",
         "  │ I look at it.",

@@ -66,7 +66,7 @@ def test_a_frame_has_a_block_for_each_open_iteration() -> None:
     assert [re.sub("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", "*", row) for row in rows] == [
         "",
         "  ━━━━━━━─────────────────────── 3 of 12 tasks",
-        "  9 of at most 20 iterations · 0:05 · $0.00 · 0 tokens",
+        "  9 of at most 20 iterations · 0:05 · cost unknown",
         "▸ read  A title",
         "  #7 · coder · attempt 2 of 5 · 0:05",
         "  ● Edit  a.py",
