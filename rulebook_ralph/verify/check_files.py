@@ -22,8 +22,9 @@ TESTS = (
     *("*.test.*", "*.spec.*", "*_spec.*", "*Test.java", "*Tests.java", "*IT.java", "*Test.kt", "*Tests.cs"),
     *("test.js", "test.mjs", "test.cjs", "test.ts", "tests.rs", "*.t", "*.bats", "*Test.php"),
     *("__snapshots__/", "*.snap", "*.ambr", "golden/", "goldens/", "*.golden", "*.approved.*"),
+    *("!.rulebook/tasks/", "!rulebook/tasks/", "!specs/**/*.md", "!.ralph/specs/"),
 )
-"""Tests and their fixtures."""
+"""Tests and their fixtures; what describes tasks is none."""
 
 CONFIGURATION = (
     *("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "sitecustomize.py", "usercustomize.py"),

@@ -35,7 +35,7 @@ def files(*commands: str, more: tuple[str, ...] = (), is_test: bool = True) -> C
 
 @pytest.mark.parametrize(
     "path",
-    ["tests/a.py", "pkg/tests/data/x.json", "test_a.py", "a_test.go", "src/a.test.ts", "conftest.py", "a.snap", "pytest.ini", "__tests__/a.js", "golden/x", "jest.config.js", "sitecustomize.py", "tox.ini", "spec/a_spec.rb", "testdata/x"],
+    ["tests/a.py", "pkg/tests/data/x.json", "test_a.py", "a_test.go", "src/a.test.ts", "conftest.py", "a.snap", "pytest.ini", "__tests__/a.js", "golden/x", "jest.config.js", "sitecustomize.py", "tox.ini", "spec/a_spec.rb", "testdata/x", "specs/a.ts"],
 )  # fmt: skip
 def test_tests_and_their_configuration_always(path: str) -> None:
     assert files().is_check(path)
@@ -43,7 +43,7 @@ def test_tests_and_their_configuration_always(path: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["src/app.py", "contest.py", "latest/a.py", "README.md", ".github/workflows/ci.yml", ".pre-commit-config.yaml", ".coveragerc", "ruff.toml", "Makefile", "check.sh", "src/generated/api.py", "src/testing.py", "package-lock.json"],
+    ["src/app.py", "contest.py", "latest/a.py", "README.md", ".github/workflows/ci.yml", ".pre-commit-config.yaml", ".coveragerc", "ruff.toml", "Makefile", "check.sh", "src/generated/api.py", "src/testing.py", "package-lock.json", ".rulebook/tasks/a/specs/b/spec.md", "specs/auth/tasks.md", ".ralph/specs/api.md"],
 )  # fmt: skip
 def test_what_no_gate_reads_never(path: str) -> None:
     assert not files("pytest").is_check(path)
