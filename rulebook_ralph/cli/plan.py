@@ -18,7 +18,7 @@ from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.report.console import Console
 from rulebook_ralph.run import plan_material, planning, templates
 from rulebook_ralph.run.planning import NoPlanError, Planning
-from rulebook_ralph.tasks.edits import AddAll
+from rulebook_ralph.tasks.edits import Add
 from rulebook_ralph.tasks.importers import rulebook
 from rulebook_ralph.tasks.model import Prd
 from rulebook_ralph.tasks.plan import MOST_QUESTIONS, Plan
@@ -70,7 +70,7 @@ def command(app: App, *, wanted: str, planner: str, model: str, yes: bool, json:
         for line in plan_text.lines_of(plan, prd):
             console.line(line)
         added = _agreed(app, yes=yes, json=json)
-        console.line(deliver(app, AddAll(tasks=plan.tasks)) if added else "nothing was added")
+        console.line(deliver(app, Add(tasks=plan.tasks)) if added else "nothing was added")
         if json:
             console.json({"success": True, "added": added, "tasks": plan.tasks, "costUsd": cost, "tokens": usage.total})
     return ExitCode.OK

@@ -140,7 +140,7 @@ def add_command(app: App, /, *, task_id: str, title: str, strict: bool, **given:
     missing += [] if given["acceptance"] or "completion" in words else ["criteria (--acceptance, --coder-verify-cmd)"]
     if strict and missing:
         raise RalphError(f"{text.escaped(task_id)} has no {' and no '.join(missing)}; nothing was added")
-    code = carry_out(app, Add(task_id=task_id, words=words), name=lambda fault: _name_in_add(fault, given))
+    code = carry_out(app, Add(tasks=({"id": task_id, **words},)), name=lambda fault: _name_in_add(fault, given))
     if missing and not code:
         with app.console() as console:
             console.line(f"warning: it has no {' and no '.join(missing)}; give them with: ralph task edit {task_id}")
@@ -148,7 +148,10 @@ def add_command(app: App, /, *, task_id: str, title: str, strict: bool, **given:
 
 
 def _name_in_add(fault: Fault, given: Mapping[str, Any]) -> str:
-    return {"id": "ID", "title": "TITLE", "notes": "--note"}.get(str(fault.path[0]), "") or option_name(fault, given)
+    fault = Fault(fault.path[2:], fault.message)  # behind `tasks` and its index
+    return {"id": "ID", "title": "TITLE", "notes": "--note"}.get(str(next(iter(fault.path), "")), "") or option_name(
+        fault, given
+    )
 
 
 def _option(fault: Fault) -> str:

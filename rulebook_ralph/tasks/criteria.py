@@ -97,10 +97,6 @@ class Criteria(Settings, frozen=True, kw_only=True):
         """The name by which the verification is configured."""
         return cast("Method", next(name for name, kind in KINDS.items() if type(self.verification) is kind))
 
-    @property
-    def may_run_commands(self) -> bool:
-        return isinstance(self.verification, External | MultiStage)
-
 
 def with_acceptance_criteria(text: str, acceptance_criteria: Sequence[str], *, without: str) -> tuple[str, ...]:
     """What one text of `check_for` asks for: the placeholder alone stands for each of the task's acceptance criteria,

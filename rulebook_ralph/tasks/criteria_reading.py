@@ -224,16 +224,10 @@ def stage_faults(stages: Sequence[str], path: JsonPath, *, may_be_empty: bool = 
         yield Fault(path, f"each stage once, in the order {', '.join(STAGES)}")
 
 
-def canonical_overrides(overrides: Json) -> Json:
-    """Valid `overrides` in the form that Ralph writes: camelCase keys, only what is set."""
-    return _read(_of_this_edition(overrides), Overrides, (), [])
-
-
 def task_in_one_form(task: Task) -> Task:
     """A task whose criteria and overrides are valid, with them in the form that Ralph writes."""
-    return msgspec.structs.replace(
-        task, completion=canonical(task.completion), overrides=canonical_overrides(task.overrides)
-    )
+    overrides = _read(_of_this_edition(task.overrides), Overrides, (), [])
+    return msgspec.structs.replace(task, completion=canonical(task.completion), overrides=overrides)
 
 
 def _of_this_edition(overrides: Any) -> Any:

@@ -40,14 +40,7 @@ _USUAL: Mapping[str, Any] = {
 
 
 class Add(Value, frozen=True, kw_only=True, tag_field="edit", tag="add"):
-    """A new task at the end of the list. `words` are its keys, as a person may write them."""
-
-    task_id: str
-    words: Json
-
-
-class AddAll(Value, frozen=True, kw_only=True, tag_field="edit", tag="add-all"):
-    """Several new tasks at the end of the list, all or none; each its words and its `id`."""
+    """New tasks at the end of the list, all or none; each its `id` and its words, as a person may write them."""
 
     tasks: tuple[Json, ...]
 
@@ -82,12 +75,12 @@ class Remove(Value, frozen=True, kw_only=True, tag_field="edit", tag="remove"):
     task_id: str
 
 
-Edit = Add | AddAll | TaskChange | Unblock | Reopen | Done | Remove
+Edit = Add | TaskChange | Unblock | Reopen | Done | Remove
 
 
 class EditRefusedError(RalphError):
     """An edit that is not legal, or not now. `faults` has all that is wrong; their paths begin at the task, or at
-    `tasks` where it adds several.
+    `tasks` where it adds some.
     """
 
     def __init__(self, *faults: Fault) -> None:
@@ -115,9 +108,7 @@ def apply(prd: Prd, edit: Edit, *, at: str, at_work: Collection[str] | None = No
         at_work = {task.id for task in prd.tasks if task.status == "in_iteration"}
     match edit:
         case Add():
-            after, answer = _added_one(prd, edit)
-        case AddAll():
-            after, answer = _added_all(prd, edit)
+            after, answer = _added(prd, edit.tasks)
         case TaskChange():
             after, answer = _changed(prd, edit, at_work)
         case Remove():
@@ -251,27 +242,13 @@ def extended(prd: Prd, tasks: Sequence[Json], faults: list[Fault]) -> Prd:
     return after
 
 
-def _added(prd: Prd, tasks: Sequence[Json]) -> Prd:
+def _added(prd: Prd, tasks: Sequence[Json]) -> tuple[Prd, str]:
     faults: list[Fault] = []
     after = extended(prd, tasks, faults)
     if faults:
         raise EditRefusedError(*dict.fromkeys(faults))
-    return after
-
-
-def _added_one(prd: Prd, edit: Add) -> tuple[Prd, str]:
-    if "id" in edit.words:
-        raise EditRefusedError(Fault(("id",), _misplaced("id", ())))
-    try:
-        return _added(prd, [{**edit.words, "id": edit.task_id}]), f"{edit.task_id}: added"
-    except EditRefusedError as error:
-        raise EditRefusedError(*(Fault(path[2:], message) for path, message in error.faults)) from None
-
-
-def _added_all(prd: Prd, edit: AddAll) -> tuple[Prd, str]:
-    after = _added(prd, edit.tasks)
     names = [task.id for task in after.tasks[len(prd.tasks) :]]
-    return after, f"added {counted(len(names), 'task')}: {some(names, 8)}"
+    return after, f"{names[0]}: added" if len(names) == 1 else f"added {counted(len(names), 'task')}: {some(names, 8)}"
 
 
 def _changed(prd: Prd, edit: TaskChange, at_work: Collection[str]) -> tuple[Prd, str]:

@@ -73,7 +73,6 @@ class Iteration(Value, frozen=True, kw_only=True):
     repeats: int = 0
     restarted: bool = False
     rolled_back: bool = False
-    best_attempt: int | None = None
     files_changed: tuple[str, ...] = ()
     parsed: ParsedIteration | None = None
     context_loss: bool = False

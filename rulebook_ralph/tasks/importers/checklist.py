@@ -43,7 +43,6 @@ from rulebook_ralph.tasks.text import Problem, counted, escaped, printable
 VERIFIED = "VERIFICATION_PASS"
 """The promise of a `[VERIFY]` task."""
 MARKERS = (PARALLEL, VERIFY, "RED", "GREEN", "YELLOW")
-MOST_DEPENDENCIES = 500_000
 _LONGEST_TITLE = 200
 
 _ID = r"(?:\d{1,6}(?:\.\d{1,6}){1,9}[a-z]?|V\d{1,6}|T\d{3,6}|[A-Z]{1,5}-\d{1,6})"
@@ -103,9 +102,6 @@ def read(path: Path, shown: str) -> SourceReading:
     if wrong := [Problem(shown, line, "", message) for line, message in _faults(entries)]:
         raise RefusedTasksError(wrong)
     needed = dependencies(entries)
-    if needed is None:
-        told = "has runs of [P] so long one after the other that nobody could follow them"
-        raise RefusedTasksError([Problem(shown, None, "", told)])
     is_headed = any(entry.headed for entry in entries)
     has_prose = any(isinstance(part, Block) for part in document.flow)
     further = (shown,) if is_headed or has_prose else ()  # what is said of all tasks is read in the plan itself
@@ -267,8 +263,8 @@ def _faults(entries: Sequence[ChecklistEntry]) -> Iterator[tuple[int | None, str
         above.setdefault(entry.id.casefold(), line)
 
 
-def dependencies(entries: Sequence[ChecklistEntry]) -> list[tuple[str, ...]] | None:
-    """What each task depends on; None where there would be more than `MOST_DEPENDENCIES`.
+def dependencies(entries: Sequence[ChecklistEntry]) -> list[tuple[str, ...]]:
+    """What each task depends on.
 
     Those of a higher priority come first, else the order is the file's. A run of adjacent `[P]`s under one heading
     depends on what came before it, and what follows on all of them. Tasks that were done at the import do not let those
@@ -277,12 +273,8 @@ def dependencies(entries: Sequence[ChecklistEntry]) -> list[tuple[str, ...]] | N
     found: dict[str, tuple[str, ...]] = {}
     before: tuple[str, ...] = ()
     still_open: tuple[str, ...] = ()
-    count = 0
     for run in _runs(sorted(entries, key=lambda entry: entry.priority)):
         needed = tuple(dict.fromkeys((*still_open, *before)))
-        count += len(needed) * len(run)
-        if count > MOST_DEPENDENCIES:
-            return None
         found |= dict.fromkeys((entry.id for entry in run), needed)
         before = tuple(entry.id for entry in run)
         still_open = tuple(entry.id for entry in run if not entry.is_ticked) or still_open

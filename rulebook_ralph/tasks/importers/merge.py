@@ -1,12 +1,11 @@
 """A second import into a PRD that already lives. Pure: what a run or a person has set stays as it is."""
 
-import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from itertools import groupby
+from itertools import count, groupby
 from pathlib import PurePosixPath
 
 from msgspec.structs import replace
@@ -224,8 +223,8 @@ def told_apart(tasks: Sequence[Task], known: Sequence[Task], taken: Collection[s
 
 def _once(tasks: Sequence[Task]) -> Mapping[tuple[str, str], Task]:
     """The tasks by source and title, without titles that a source has several times."""
-    count = Counter((task.source, task.title) for task in tasks)
-    return {key: task for task in tasks if count[key := (task.source, task.title)] == 1}
+    often = Counter((task.source, task.title) for task in tasks)
+    return {key: task for task in tasks if often[key := (task.source, task.title)] == 1}
 
 
 def _is_of_words(task: Task) -> bool:
@@ -250,12 +249,9 @@ def _are_free(prefix: str, ids: Sequence[str], used: Collection[str]) -> bool:
 
 
 def _prefixes(source: str) -> Iterator[str]:
-    """None; the name of the file, or of its folder where the file's says nothing; the same with a number from it."""
+    """None; the name of the file, or of its folder where the file's says nothing; the same with a number."""
     path = PurePosixPath(source)
     named = path.parent.name if path.stem.casefold() in _SAYS_NOTHING and path.parent.name else path.stem
     name = re.sub(r"[^A-Za-z0-9]+", "-", named)[:_LONGEST_PREFIX].strip("-") or "plan"
-    yield ""
-    yield f"{name}-"
-    digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
-    for length in range(4, len(digest)):
-        yield f"{name}-{digest[:length]}-"
+    yield from ("", f"{name}-")
+    yield from (f"{name}-{number}-" for number in count(2))

@@ -5,7 +5,7 @@ import re
 import stat
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from rulebook_ralph.errors import RalphError
@@ -58,9 +58,6 @@ class SourceReading:
     project: str = ""
     description: str = ""
     branch: str = ""
-
-    def with_tasks(self, tasks: tuple[Task, ...]) -> "SourceReading":
-        return replace(self, tasks=tasks)
 
 
 def joined(readings: Sequence[SourceReading]) -> SourceReading:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rulebook_ralph.errors import RalphError
@@ -54,7 +55,7 @@ def read_all(paths: Sequence[Path], *, root: Path, known: Sequence[Task], read: 
         raise RefusedTasksError(problems)
     whole = joined(plans)
     taken = [task.id for task in (*read, *first.tasks)]
-    return joined([first, whole.with_tasks(told_apart(whole.tasks, known, taken))])
+    return joined([first, replace(whole, tasks=told_apart(whole.tasks, known, taken))])
 
 
 # Boxes

@@ -20,7 +20,7 @@ from rulebook_ralph.run.planning import LONGEST_PLAN, NoPlanError, Planning, pla
 from rulebook_ralph.run.templates import PLAN, Templates
 from rulebook_ralph.tasks import edits
 from rulebook_ralph.tasks.disk import StateFolder
-from rulebook_ralph.tasks.edits import AddAll
+from rulebook_ralph.tasks.edits import Add
 from rulebook_ralph.tasks.model import Json, Prd, Task
 from rulebook_ralph.tasks.plan import MOST_TASKS, Plan, PlanAnswer, PlannedTask
 from rulebook_ralph.tasks.struct_reading import fields_of
@@ -81,14 +81,14 @@ def test_a_plan_becomes_tasks_that_are_pending_and_nothing_else_changes() -> Non
             planned("second", dependencies=["first", "old"], priority=2, relevantFiles=["app/main.py"]),
         )
     )
-    applied = edits.apply(PRD, AddAll(tasks=plan.tasks), at="2026-01-01T00:00:00Z")
+    applied = edits.apply(PRD, Add(tasks=plan.tasks), at="2026-01-01T00:00:00Z")
     assert applied.answer == "added 2 tasks: first, second"
     assert applied.prd.tasks[:2] == OLD
     first, second = applied.prd.tasks[2:]
     assert (first.status, first.attempts, first.estimated_complexity) == ("pending", {}, "low")
     assert first.completion == {"coder": COMMAND}
     assert (second.dependencies, second.priority, second.relevant_files) == (("first", "old"), 2, ("app/main.py",))
-    sent = AddAll(tasks=plan.tasks)
+    sent = Add(tasks=plan.tasks)
     assert edits.decode(msgspec.json.encode(sent)) == sent
 
 

@@ -20,11 +20,11 @@ from rulebook_ralph.tasks.criteria import (
 from rulebook_ralph.tasks.criteria_reading import (
     DEEPEST_NESTING,
     canonical,
-    canonical_overrides,
     completion_faults,
     override_faults,
     part_verification,
     read_criteria,
+    task_in_one_form,
 )
 from rulebook_ralph.tasks.model import Prd, Stage, Task
 from rulebook_ralph.tasks.prd_file import problems_of
@@ -38,6 +38,10 @@ def _read(written: object, stage: Stage = "coder") -> Criteria:
     assert not faults
     assert found is not None
     return found
+
+
+def overrides_of(overrides: Any) -> Any:
+    return task_in_one_form(Task(id="a", title="A", overrides=overrides)).overrides
 
 
 def _told(completion: dict[str, Any]) -> list[str]:
@@ -237,7 +241,7 @@ def test_overrides() -> None:
     (bad,) = told(stop_criteria={"blocked_regex": "("})
     assert bad.startswith("$.stopCriteria.blockedRegex: is no regular expression: missing )")
     assert told(executor="a\0") == ["$.executor: must not hold a NUL character"]
-    assert canonical_overrides({"stop_criteria": {"success_regex": "x"}}) == {"stopCriteria": {"successRegex": "x"}}
+    assert overrides_of({"stop_criteria": {"success_regex": "x"}}) == {"stopCriteria": {"successRegex": "x"}}
 
 
 _text = st.text(max_size=12)
@@ -370,7 +374,7 @@ def test_no_value_brings_anything_but_faults(value: dict[str, Any]) -> None:
     if not _told(value):
         assert all(canonical(value).values())
     if not [*override_faults(value, ())]:
-        assert not [*override_faults(canonical_overrides(value), ())]
+        assert not [*override_faults(overrides_of(value), ())]
 
 
 @pytest.mark.parametrize("completion", [{}, {"coder": EXTERNAL | {"verificationConfig": {"command": "make"}}}])

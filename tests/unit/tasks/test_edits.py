@@ -68,7 +68,7 @@ def test_a_task_is_added_at_the_end_pending_and_with_criteria_in_one_form() -> N
         "coder": {"verification_method": "external", "verification_config": {"command": "make", "timeout": "2m"}}
     }
     words = {"title": "New", "dependencies": ["a"], "completion": criteria, "notes": "n"}
-    applied = apply(prd(task("a")), Add(task_id="b", words=words), at=AT)
+    applied = apply(prd(task("a")), Add(tasks=({"id": "b", **words},)), at=AT)
     added = applied.prd.tasks[-1]
     assert (added.id, added.status, added.dependencies, added.notes) == ("b", "pending", ("a",), "n")
     config = {"command": "make", "timeout": 120}
@@ -94,7 +94,6 @@ def test_a_task_is_added_at_the_end_pending_and_with_criteria_in_one_form() -> N
         ("b", {"acceptance_criteria": []}, ("acceptance_criteria",), "did you mean `acceptanceCriteria`?"),
         ("b", {"status": "completed"}, ("status",), "ralph task unblock, reopen or done"),
         ("b", {"attempts": {}}, ("attempts",), "the loop's own"),
-        ("b", {"id": "c"}, ("id",), "cannot be changed"),
         ("b", {"$extra": {}}, ("$extra",), "unknown key"),
     ],
 )
@@ -102,15 +101,15 @@ def test_what_is_wrong_with_a_new_task_is_told_with_its_place(
     task_id: str, words: dict[str, Any], path: tuple[str | int, ...], says: str
 ) -> None:
     before = prd(task("a"), task("alpha"))
-    (fault,) = refusal(before, Add(task_id=task_id, words={"title": "New", **words}))
-    assert fault.path == path
+    (fault,) = refusal(before, Add(tasks=({"id": task_id, "title": "New", **words},)))
+    assert fault.path == ("tasks", 0, *path)
     assert says in fault.message
 
 
 def test_all_faults_are_told_at_once() -> None:
     words = {"title": "", "dependencies": ["none"], "completion": {"qa": {"verificationMethod": "external"}}}
-    faults = refusal(prd(), Add(task_id="x/y", words=words))
-    assert {fault.path[0] for fault in faults} == {"id", "title", "completion", "dependencies"}
+    faults = refusal(prd(), Add(tasks=({"id": "x/y", **words},)))
+    assert {fault.path[2] for fault in faults} == {"id", "title", "completion", "dependencies"}
 
 
 # Changing
@@ -284,7 +283,7 @@ _places = st.lists(
     st.sampled_from([("title",), ("dependencies",), ("completion", "coder"), ("completion",), ()]), max_size=2
 )
 _edits: st.SearchStrategy[Edit] = st.one_of(
-    st.builds(lambda i, w: Add(task_id=i, words={"title": "t", **w}), _ids, _words),
+    st.builds(lambda i, w: Add(tasks=({"id": i, "title": "t", **w},)), _ids, _words),
     st.builds(
         lambda i, c, m, n: TaskChange(task_id=i, clear=tuple(c), merge=m, note=n),
         _ids,
