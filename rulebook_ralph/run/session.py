@@ -27,6 +27,7 @@ from rulebook_ralph.entry import SESSION_NOTE
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git.capture import Captured
 from rulebook_ralph.git.user_tree import UserTree
+from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report.events import Event, Notice, RunEnded
 from rulebook_ralph.run import lock
 from rulebook_ralph.run.attempt import Outcome, attempt
@@ -127,6 +128,7 @@ class SessionWorker(Worker):
         self.name = "session"
         self.report: Callable[[Event], None] = lambda _: None
         self.base = ""
+        self.stopped = Cancellation()
         self._tree = tree
         self._branch = branch
         self._roster = roster
