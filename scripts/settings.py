@@ -36,7 +36,7 @@ def _section(struct: type[msgspec.Struct], path: str, seen: set[type[msgspec.Str
     told = descriptions(struct)
     plain = [field for field in fields_of(struct) if not struct_in(field.type)]
     if path:
-        yield from (f"### {path}", "", fill(told[""], 120), "")
+        yield from (f"### {path}", "", fill(told[""], 118), "")
     if plain:
         yield from ("| key | default | what it says |", "| --- | --- | --- |")
         yield from (f"| `{field.encode_name}` | {_default(field)} | {_meaning(field, told)} |" for field in plain)

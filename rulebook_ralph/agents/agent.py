@@ -51,11 +51,14 @@ class Invocation:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Whether an agent can be started at all; `problem` is one line with what to do."""
+    """Whether an agent can be started at all; `problem` is one line with what to do. One that is `misconfigured` cannot
+    even be made.
+    """
 
     installed: bool
     version: str = ""
     problem: str = ""
+    misconfigured: bool = False
 
 
 class Agent(Protocol):

@@ -166,20 +166,14 @@ def run_agent(
             cancelled=invocation.cancelled,
             last_change=lambda: last_change(invocation.outside),
         )
+        transcript = reader.close()
     except GaveUp as gave_up:
-        return result_of(
-            name,
-            reader.close(),
-            status="failed",
-            fault=gave_up.fault,
-            output=kept.text(),
-            output_bytes=kept.size,
-            duration_ms=round((time.monotonic() - started) * 1000),
-        )
+        passed = round((time.monotonic() - started) * 1000)
+        ended = Ended(None, duration_ms=passed, output_bytes=kept.size)
+        transcript = changed(reader.close(), succeeded=False, fault=gave_up.fault)
     output = kept.text()
     if ended.stderr_tail:
         output = f"{output.rstrip()}\n--- stderr ---\n{ended.stderr_tail}".lstrip()
-    transcript = reader.close()
     if supplement:
         transcript = supplement(transcript, ended)
     result = conclude(name, ended, transcript, output=output)
@@ -277,9 +271,8 @@ def _quiet(report: Report) -> Report:
 def conclude(agent: str, ended: Ended, transcript: Transcript, *, output: str = "") -> AgentResult:
     """The result of a run. Ralph's own kill outranks all, then what the stream's end says, then the exit code."""
     status, why = _status(ended, transcript)
-    return result_of(
-        agent,
-        transcript,
+    return AgentResult(
+        agent=agent,
         status=status,
         fault=why,
         exit_code=ended.exit_code,
@@ -287,25 +280,13 @@ def conclude(agent: str, ended: Ended, transcript: Transcript, *, output: str = 
         output=output,
         output_bytes=ended.output_bytes,
         duration_ms=ended.duration_ms,
+        final_text=transcript.final_text,
+        tool_results=transcript.tool_results,
+        usage=transcript.usage,
+        cost_usd=transcript.cost_usd,
+        session_id=transcript.session_id,
+        permission_denials=transcript.permission_denials,
     )
-
-
-def result_of(agent: str, transcript: Transcript, **ending: object) -> AgentResult:
-    """A result with all that a transcript tells, and the ending as it is known beside it."""
-    told = {
-        "final_text": transcript.final_text,
-        "tool_results": transcript.tool_results,
-        "usage": transcript.usage,
-        "cost_usd": transcript.cost_usd,
-        "session_id": transcript.session_id,
-        "permission_denials": transcript.permission_denials,
-    }
-    return AgentResult(agent=agent, **{**told, **ending})  # type: ignore[arg-type]
-
-
-def failed(transcript: Transcript) -> AgentFault:
-    """Why a run failed whose stream says so."""
-    return transcript.fault or fault("unknown", "it reported an error and did not say which")
 
 
 def _status(ended: Ended, transcript: Transcript) -> tuple[AgentStatus, AgentFault | None]:
@@ -315,7 +296,7 @@ def _status(ended: Ended, transcript: Transcript) -> tuple[AgentStatus, AgentFau
     if ended.failure:
         return "failed", _cannot_start(ended.failure)
     if transcript.succeeded is False:
-        return "failed", failed(transcript)
+        return "failed", transcript.fault or fault("unknown", "it reported an error and did not say which")
     if ended.exit_code != 0:
         return "failed", transcript.fault or _crash(ended)
     if transcript.succeeded is None:

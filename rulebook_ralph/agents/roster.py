@@ -1,6 +1,7 @@
 """The agents of a run: which agent an executor's id names, made once, with the environment it gets."""
 
 from collections.abc import Mapping
+from dataclasses import replace as changed
 from datetime import datetime, tzinfo
 from pathlib import Path
 from threading import Event
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.access import allowing
 from rulebook_ralph.agents.agent import Agent
-from rulebook_ralph.agents.cli import OUTPUT_HEAD, OUTPUT_TAIL, failed, result_of
+from rulebook_ralph.agents.cli import OUTPUT_HEAD, OUTPUT_TAIL, conclude
 from rulebook_ralph.agents.events import Reader, Transcript, fault
 from rulebook_ralph.agents.limit_times import Now, local_clock
 from rulebook_ralph.agents.models import FoundModel, model_from
@@ -19,6 +20,7 @@ from rulebook_ralph.agents.question import ModelChoice
 from rulebook_ralph.config.notify_urls import resolved, secrets, without_addresses
 from rulebook_ralph.config.settings import Config, Executor
 from rulebook_ralph.process.streams import HeadTail
+from rulebook_ralph.process.supervisor import Ended
 from rulebook_ralph.tasks.results import AgentResult
 
 _BLOCK = 256 * 1024
@@ -193,16 +195,12 @@ def taken_over(settings: Executor, output_file: Path, *, started: datetime, now:
         transcript = _transcript(reader, kept, output_file)
     except OSError:  # it died before there was any
         last, transcript = started, Transcript()
-    broken = transcript.succeeded is False
-    return result_of(
-        settings.id,
-        transcript,
-        status="failed" if broken else "truncated",
-        fault=failed(transcript) if broken else transcript.fault or fault("cut-off", _NOT_SEEN),
-        output=kept.text(),
-        output_bytes=kept.size,
-        duration_ms=max(0, round((last - started).total_seconds() * 1000)),
-    )
+    if transcript.succeeded is not False:
+        seen = transcript.fault or fault("cut-off", _NOT_SEEN)
+        transcript = changed(transcript, succeeded=None, fault=seen)
+    lasted = max(0, round((last - started).total_seconds() * 1000))
+    ended = Ended(0, duration_ms=lasted, output_bytes=kept.size)
+    return replace(conclude(settings.id, ended, transcript, output=kept.text()), exit_code=None)
 
 
 def moment(seconds: float, zone: tzinfo | None) -> datetime | None:

@@ -41,16 +41,12 @@ class _Member:
     """What was found of an agent."""
 
     settings: Executor
-    answer: Probe | str
+    answer: Probe
     login: Login
 
     @property
-    def is_there(self) -> bool:
-        return isinstance(self.answer, Probe) and self.answer.installed
-
-    @property
     def able(self) -> bool:
-        return self.is_there and self.login.state != "missing"
+        return self.answer.installed and self.login.state != "missing"
 
 
 def examine(app: App, opened: OpenedProject | None, prd: Prd | None) -> Iterator[Diagnosis]:
@@ -82,7 +78,7 @@ def examine(app: App, opened: OpenedProject | None, prd: Prd | None) -> Iterator
         found = members[use.executor]
         other = next((each for each in use.fallbacks if members[each].able), "")
         yield _of_probe(use, found, other=other)
-        if found.is_there:
+        if found.answer.installed:
             yield _of_login(use, found.login, other=other)
             if config.limits.max_cost_usd and (problem := cost_problem(config.prices, found.settings)):
                 text, _, advice = problem.rpartition("; ")
@@ -123,9 +119,7 @@ def _problem(model: FoundModel, members: dict[str, _Member]) -> str:
     agent = members.get(model.executor)
     if agent is None or agent.able:
         return ""
-    if not agent.is_there:
-        return agent.answer.problem if isinstance(agent.answer, Probe) else agent.answer
-    return f"agent {model.executor} has no key and no login; {agent.login.advice}"
+    return agent.answer.problem or f"agent {model.executor} has no key and no login; {agent.login.advice}"
 
 
 def _told(model: FoundModel) -> str:
@@ -135,12 +129,11 @@ def _told(model: FoundModel) -> str:
 def _of_probe(use: _Use, found: _Member, *, other: str) -> Diagnosis:
     """Whether the agent can be started; `other` is the fallback that could work in its place."""
     settings, answer = found.settings, found.answer
-    if isinstance(answer, Probe) and answer.installed:
+    if answer.installed:
         kind = f" ({settings.type})" if settings.type != use.executor else ""
         return ok(f"{use.executor}{kind}, {use.role}: {answer.version or 'there'}, permissions {settings.permissions}")
-    problem = answer.problem if isinstance(answer, Probe) else answer
-    code = ExitCode.AGENT if isinstance(answer, Probe) else ExitCode.INVALID
-    text, _, advice = problem.rpartition("; ")
+    code = ExitCode.INVALID if answer.misconfigured else ExitCode.AGENT
+    text, _, advice = answer.problem.rpartition("; ")
     return _lacking(use, text or advice, advice if text else "", other, code)
 
 
