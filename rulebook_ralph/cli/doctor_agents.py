@@ -32,6 +32,7 @@ class _Use:
 
     executor: str
     role: str
+    model: str = ""
     vital: bool = True
     fallbacks: tuple[str, ...] = ()
 
@@ -65,7 +66,8 @@ def examine(app: App, opened: OpenedProject | None, prd: Prd | None) -> Iterator
         for key, tier, reviewer in reviewers.in_use(config, prd)
     }
     asked = [model.executor for model in (judge, *reviews.values()) if model.executor]
-    settings = {name: roster.settings_of(name) for name in (*(use.executor for use in uses), *asked)}
+    settings = {name: roster.settings_of(name) for name in asked}
+    settings |= {use.executor: roster.settings_of(use.executor, use.model) for use in uses}
     answers = probe_all(list(settings.values()), roster.given)
 
     def member(each: Executor) -> _Member:
@@ -93,13 +95,14 @@ def examine(app: App, opened: OpenedProject | None, prd: Prd | None) -> Iterator
 
 def _used(config: Config, roster: Roster, prd: Prd | None) -> tuple[_Use, ...]:
     """Who works at the open tasks' stages, the default agent where none is open, and those that stand in for them."""
-    roles: dict[str, str] = {}
+    found: dict[str, tuple[str, str]] = {}
     for task in prd.tasks if prd else ():
         for stage in requirements.stages_of(config, task) if task.status != "completed" else ():
-            roles.setdefault(requirements.executor_for(config, task, stage), f"for {stage}")
-    roles = roles or {config.defaults.executor: "the default"}
-    uses = {name: _Use(name, role, fallbacks=roster.chain(name)[1:]) for name, role in roles.items()}
-    for executor in roles:
+            model = requirements.model_for(config, task, stage)
+            found.setdefault(requirements.executor_for(config, task, stage), (f"for {stage}", model))
+    found = found or {config.defaults.executor: ("the default", config.defaults.model)}
+    uses = {name: _Use(name, role, model, fallbacks=roster.chain(name)[1:]) for name, (role, model) in found.items()}
+    for executor in found:
         for before, other in pairwise(roster.chain(executor)):
             uses.setdefault(other, _Use(other, f"the fallback of {before}", vital=False))
     return tuple(uses.values())

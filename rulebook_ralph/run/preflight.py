@@ -29,14 +29,14 @@ def require_means(config: Config, roster: Roster, prd: Prd, options: RunOptions,
     able = AbleAgents(config, roster, notice)
     open_tasks = [task for task in prd.tasks if task.status != "completed"]
     needed = {
-        requirements.executor_for(config, task, stage): None
+        (requirements.executor_for(config, task, stage), requirements.model_for(config, task, stage)): None
         for task in open_tasks
         for stage in requirements.stages_of(config, task)
-    } or {config.defaults.executor: None}
-    for executor in needed:
+    } or {(config.defaults.executor, config.defaults.model): None}
+    for executor, model in needed:
         able.require(executor)
         if config.limits.max_cost_usd is not None and (
-            problem := cost_problem(config.prices, roster.settings_of(executor))
+            problem := cost_problem(config.prices, roster.settings_of(executor, model))
         ):
             raise RalphError(problem)
     if names_agent(config.judge.executor):

@@ -152,6 +152,21 @@ def test_a_judge_that_cannot_be_asked_is_none(project: Project) -> None:
         assert any(each.startswith("agents: no judging model") and text in each for each in told), told
 
 
+def test_a_limit_of_cost_needs_the_price_of_the_model_that_is_used(project: Project) -> None:
+    codex = {"id": "codex", "type": "codex", "command": f"sh {project.beside}/claude"}
+    project.environment["CODEX_API_KEY"] = SECRET
+    project.configure(
+        gates=[TESTS], tools={"executors": [codex]}, limits={"maxCostUsd": 5}, defaults={"executor": "codex"}
+    )
+    for model, problem in (("", "name its model"), ("gpt-99", "the price of gpt-99 is not known"), ("gpt-5.5", "")):
+        project.environment["RALPH_DEFAULTS__MODEL"] = model
+        told = "\n".join(matters(project.ralph("doctor", "--json", "--no-gates"), "error"))
+        assert (problem in told) if problem else not told, told
+        if problem:
+            ran = project.ralph("run", *(("--model", model) if model else ()))
+            assert (ran.code, problem in ran.err) == (2, True)
+
+
 def test_without_a_required_gate_the_tasks_decide(project: Project) -> None:
     project.configure(gates=[{"name": "a", "command": "true", "required": False}], defaults={"executor": "claude"})
     by = {"coder": {"verificationMethod": "external", "verificationConfig": {"command": "true"}}}
