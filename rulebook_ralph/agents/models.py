@@ -17,11 +17,13 @@ from rulebook_ralph.agents.question import ANTHROPIC, Ask, ModelChoice, ModelErr
 from rulebook_ralph.agents.registry import model_options, type_of
 from rulebook_ralph.config.settings import Executor
 from rulebook_ralph.errors import RalphError
+from rulebook_ralph.process.box import Box
 from rulebook_ralph.tasks.results import AgentFault, AgentResult, ErrorKind
 from rulebook_ralph.tasks.text import clipped
 
-_CLAUDE_WITHOUT_TOOLS = ("--tools", "", "--strict-mcp-config")
 _OWN_PROGRAM = frozenset({"command", "scripted"})
+READERS = frozenset({"claude", "codex", *_OWN_PROGRAM})
+"""Types of agents that can be held to reading."""
 _COULD_NOT_BE_ASKED: frozenset[ErrorKind] = frozenset(
     {"not-installed", "authentication", "billing", "usage-limit", "rate-limit", "overloaded", "network"}
 )
@@ -40,6 +42,15 @@ class FoundModel:
     executor: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ReadingPlace:
+    """Where a model may look around and change nothing: a folder, the environment in it, and the box around it."""
+
+    root: Path
+    environment: Mapping[str, str]
+    box: Box | None = None
+
+
 def model_from(
     choice: ModelChoice,
     *,
@@ -50,10 +61,12 @@ def model_from(
     cancelled: Event,
     spend: ModelSpend,
     named_by: str,
+    reads: Callable[[], ReadingPlace] | None = None,
 ) -> FoundModel:
-    """The model that `choice` names. Without an executor it is the API where a key and the package are there, else the
-    default agent. `spend` is told what each question took; `named_by` is the key under which `choice` stands in the
-    configuration. Nothing is started, asked or imported before the first question.
+    """The model that `choice` names; an agent of READERS works in the place that `reads` gives. Without an executor it
+    is the API where a key and the package are there, else the default agent. `spend` is told what each question took;
+    `named_by` is the key under which `choice` stands in the configuration. Nothing is started, asked or imported before
+    the first question.
     """
     problem = _problem_with_the_api(environment, named_by)
     executor = choice.executor or (default_executor if problem else ANTHROPIC)
@@ -73,9 +86,10 @@ def model_from(
     if type_of(settings) in _OWN_PROGRAM and not choice.executor:  # what it does with a question nobody knows
         return FoundModel(None, f"agent {executor} may not be one to judge; set {KEYS[0]}, or {named_by}.executor")
     surroundings = {**environment, **settings.env}
+    reads = reads if type_of(settings) in READERS else None
 
     def make(model: str) -> Agent:
-        return make_agent(without_tools(settings, model), surroundings)
+        return make_agent(without_tools(settings, model, reads=reads is not None), surroundings)
 
     try:
         make(choice.model)
@@ -87,13 +101,15 @@ def model_from(
         environment=surroundings,
         timeout=choice.timeout,
         cancelled=cancelled,
+        reads=reads,
         spend=lambda names, usage, cost: spend((*names, settings.model, settings.id), usage, cost),
     )
     return FoundModel(agent, name=settings.id, executor=settings.id)
 
 
-def without_tools(settings: Executor, model: str) -> Executor:
-    """The same agent, allowed nothing without being asked, for it reads what may be a trap.
+def without_tools(settings: Executor, model: str, *, reads: bool = False) -> Executor:
+    """The same agent, allowed nothing without being asked, for it reads what may be a trap; with `reads` it may look at
+    files.
 
     Of the configured `args` only the choice of a model is kept, since every other option may grant something, and
     nothing is left of `endpoint`: a server has permissions of its own. `claude` also gets no tools. What an agent of
@@ -103,13 +119,15 @@ def without_tools(settings: Executor, model: str) -> Executor:
     kind = type_of(settings)
     args = settings.args if kind in _OWN_PROGRAM else tuple(model_options(settings))
     if kind == "claude":
-        args = (*args, *_CLAUDE_WITHOUT_TOOLS)
+        args = (*args, "--tools", "Read,Grep,Glob" if reads else "", "--strict-mcp-config")
     meant = model if kind == "claude" or model.lower() not in ALIASES else ""
     return replace(settings, permissions="ask", args=args, model=meant or settings.model, endpoint="")
 
 
 class AgentModel:
-    """Asks an agent in an empty folder. `make_agent` makes one for a model's name; `timeout` is in seconds."""
+    """Asks an agent in an empty folder, or where it `reads`. `make_agent` makes one for a model's name; `timeout` is in
+    seconds.
+    """
 
     def __init__(
         self,
@@ -120,7 +138,9 @@ class AgentModel:
         timeout: float,
         cancelled: Event,
         spend: ModelSpend,
+        reads: Callable[[], ReadingPlace] | None = None,
     ) -> None:
+        self._reads = reads
         self._spend = spend
         self._make_agent = make_agent
         self._model = model
@@ -133,7 +153,7 @@ class AgentModel:
         try:
             agent = self._make_agent(question.model or self._model)
             with tempfile.TemporaryDirectory(prefix="ralph-judge-", ignore_cleanup_errors=True) as folder:
-                result = self._run(agent, prompt_for(question), Path(folder).resolve())
+                result = self._run(agent, prompt_for(question, reads=self._reads is not None), Path(folder).resolve())
             self._spend(tuple(filter(None, (question.model, self._model))), result.usage, result.cost_usd)
         except (RalphError, OSError) as error:
             why = clipped(str(error))
@@ -149,27 +169,33 @@ class AgentModel:
         return result.final_text
 
     def _run(self, agent: Agent, prompt: str, folder: Path) -> AgentResult:
-        workspace = folder / "empty"
-        workspace.mkdir()
+        (empty := folder / "empty").mkdir()
+        place = self._reads() if self._reads else ReadingPlace(empty, {})
         return agent.run(
             Invocation(
                 prompt=prompt,
-                workspace=workspace,
+                workspace=place.root,
                 output_file=folder / "output",
                 limits=AgentLimits(wall_time=self._timeout),
-                environment=self._environment,
+                environment={**self._environment, **place.environment},
                 cancelled=self._cancelled,
                 report=lambda _: None,
+                box=place.box,
             )
         )
 
 
-def prompt_for(question: Question) -> str:
+def prompt_for(question: Question, *, reads: bool = False) -> str:
     """A question as one text. What counts comes first and is called to mind after the data."""
     schema = json.dumps(question.schema, ensure_ascii=False, separators=(",", ":"))
+    tools = (
+        "You are in a copy of the project: read what you need of it, and change nothing."
+        if reads
+        else "Use no tools: all there is to know stands here."
+    )
     return (
         f"{question.instructions}\n\nThe answer is JSON by this schema:\n{schema}\n\n"
-        "Use no tools: all there is to know stands here.\n\n"
+        f"{tools}\n\n"
         f"{question.data}\n\n"
         "That was the data. Answer now as the instructions before it say: one JSON object and nothing else.\n"
     )

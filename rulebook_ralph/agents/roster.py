@@ -1,6 +1,6 @@
 """The agents of a run: which agent an executor's id names, made once, with the environment it gets."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace as changed
 from datetime import datetime, tzinfo
 from pathlib import Path
@@ -14,7 +14,7 @@ from rulebook_ralph.agents.agent import Agent
 from rulebook_ralph.agents.cli import OUTPUT_HEAD, OUTPUT_TAIL, conclude
 from rulebook_ralph.agents.events import Reader, Transcript, fault
 from rulebook_ralph.agents.limit_times import Now, local_clock
-from rulebook_ralph.agents.models import FoundModel, model_from
+from rulebook_ralph.agents.models import FoundModel, ReadingPlace, model_from
 from rulebook_ralph.agents.prices import Spend, nobody_pays, priced_spend, with_cost
 from rulebook_ralph.agents.question import ModelChoice
 from rulebook_ralph.config.notify_urls import resolved, secrets, without_addresses
@@ -127,9 +127,17 @@ class Roster:
         """The model that judges semantic criteria, or why there is none."""
         return self.model(self._config.judge, cancelled, spend=spend, named_by="judge")
 
-    def model(self, choice: ModelChoice, cancelled: Event, *, spend: Spend = nobody_pays, named_by: str) -> FoundModel:
+    def model(
+        self,
+        choice: ModelChoice,
+        cancelled: Event,
+        *,
+        spend: Spend = nobody_pays,
+        named_by: str,
+        reads: Callable[[], ReadingPlace] | None = None,
+    ) -> FoundModel:
         """The model that `choice` names, or why there is none. `spend` is told what each question took; `named_by` is
-        the key of the configuration where `choice` stands.
+        the key of the configuration where `choice` stands; `reads` gives the place where an agent may look around.
         """
         return model_from(
             choice,
@@ -140,6 +148,7 @@ class Roster:
             cancelled=cancelled,
             spend=priced_spend(spend, self._config.prices),
             named_by=named_by,
+            reads=reads,
         )
 
     def _asker(self, model: str) -> str:

@@ -184,11 +184,6 @@ def _read(app: App, folder: StateFolder, wanted: Import, before: Prd | None) -> 
     files = tuple(app.cwd / path for path in wanted.files)
     if not places and not files and not wanted.empty:
         places, files = _read_before(folder.root, known)
-        if not places and before is None:
-            raise RalphError(
-                f"{folder.root} has neither rulebook/tasks/ nor .rulebook/tasks/; name the folder of the tasks (ralph"
-                " init PATH), a file of tasks (ralph init --from FILE), or begin with none (ralph init --empty)"
-            )
     for place in places:
         if place.suffix in SUFFIXES and place.name not in rulebook.MARKS and place.is_file():
             raise RalphError(f"{place} is no task folder; a file of tasks is read with: ralph init --from {place}")

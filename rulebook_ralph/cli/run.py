@@ -7,9 +7,11 @@ import click
 from msgspec.structs import replace as replaced
 
 from rulebook_ralph.agents.roster import Roster
+from rulebook_ralph.cli import wish
 from rulebook_ralph.cli.app import App
+from rulebook_ralph.cli.delivery import TASKS_STAY, deliver
 from rulebook_ralph.cli.options import Duration, interruptible, trust_commands
-from rulebook_ralph.cli.places import OpenedProject, open_project, open_root, require_agreed
+from rulebook_ralph.cli.places import OpenedProject, open_project, open_root, refuse_agents, require_agreed
 from rulebook_ralph.config.settings import MOST_WORKERS, Config
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git import attempts
@@ -24,9 +26,10 @@ from rulebook_ralph.run.policy import RunTally
 from rulebook_ralph.run.project import RunOptions
 from rulebook_ralph.run.renewal import limits_left
 from rulebook_ralph.run.scheduler import Run
+from rulebook_ralph.tasks import edits
 from rulebook_ralph.tasks.criteria import STAGES
 from rulebook_ralph.tasks.disk import StateFolder
-from rulebook_ralph.tasks.model import STATE_FOLDER
+from rulebook_ralph.tasks.model import STATE_FOLDER, Prd
 from rulebook_ralph.tasks.prd_file import decode_prd
 from rulebook_ralph.tasks.text import counted, some
 from rulebook_ralph.verify.redaction import Redactor, cleaned
@@ -38,6 +41,7 @@ INTERRUPTING = events.Notice("info", "ending: the attempt is saved and not count
 class Flags:
     """What `run` and `resume` take from the command line."""
 
+    prompt: str | None = None
     model: str | None = None
     agent: str | None = None
     tasks: tuple[str, ...] = ()
@@ -130,6 +134,7 @@ def _options(*, retry_blocked: bool) -> Callable[[Callable[..., int]], Callable[
 
 
 @click.command("run")
+@click.option("-p", "--prompt", metavar="TEXT|@FILE|-", help="Work on this alone, as a new task, in any repository.")
 @_options(retry_blocked=True)
 @click.pass_obj
 def run_command(app: App, /, **given: object) -> int:
@@ -156,8 +161,12 @@ def start(app: App, flags: Flags, *, command: str) -> int:
     """Run or rehearse; returns the exit code. Raises RalphError."""
     options = flags.options(command)
     with app.console(quiet=flags.quiet, json=flags.json, events=flags.events) as console:
+        prd = None
+        if flags.prompt is not None:
+            prd, task_id = _wished(app, flags, flags.prompt, console.report)
+            options = replace(options, only=(task_id,), again=f"{options.again} --task {task_id}")
         if flags.dry_run:
-            rehearsed = rehearsal.rehearse(open_project(app, flags.settings).project, options)
+            rehearsed = rehearsal.rehearse(open_project(app, flags.settings).project, options, prd)
             if flags.json:
                 console.json(rehearsed)
             else:
@@ -181,6 +190,24 @@ def start(app: App, flags: Flags, *, command: str) -> int:
         if flags.json:
             console.json(summaries.as_json(ended))
         return summaries.exit_code(ended)
+
+
+def _wished(app: App, flags: Flags, prompt: str, report: Callable[[events.Event], None]) -> tuple[Prd, str]:
+    """The task list with the wish as a task of it, and its id; a rehearsal writes nothing. Raises RalphError."""
+    if not flags.dry_run:
+        _check_out_state(app, report)
+    project = open_project(app, flags.settings).project
+    prd = wish.list_of(app, project)
+    task = wish.as_task(wish.text_of(app, prompt), prd, project.config)
+    if prd.has(task["id"]):
+        return prd, task["id"]
+    add = edits.Add(tasks=(task,))
+    after = edits.apply(prd, add, at=app.clock.iso()).prd
+    if not flags.dry_run:
+        refuse_agents(app, TASKS_STAY)
+        wish.begin_list(app, prd)
+        report(events.Notice("info", deliver(app, add)))
+    return after, task["id"]
 
 
 def run_once(

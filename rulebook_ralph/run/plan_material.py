@@ -1,19 +1,26 @@
 """What a planner is shown of a project, within a budget: gates, tasks, file names, the files that matter most.
 
-A planner works nowhere near the tree: it is given texts and cannot change anything. Only files that git tracks are
-shown, none that should hold keys, and everything goes through the redactor.
+A planner works nowhere near the tree: it is given texts, an agent a clone to read in too. Only files that git tracks
+are shown, none that should hold keys, and everything goes through the redactor.
 """
 
+import functools
 import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from threading import Event
 from typing import Any
 
+from rulebook_ralph.agents.models import ReadingPlace
+from rulebook_ralph.agents.roster import Roster
 from rulebook_ralph.config.settings import Config
 from rulebook_ralph.git.repository import GitError, Repository, within_state
 from rulebook_ralph.run import expectations
+from rulebook_ralph.run.project import Project
 from rulebook_ralph.run.token_budget import few
+from rulebook_ralph.run.verifying import OwnClones, workspace_of
 from rulebook_ralph.tasks.model import Prd
 from rulebook_ralph.tasks.text import estimated_tokens as tokens
 
@@ -35,14 +42,27 @@ _INNER_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _KEYS = re.compile(r"(^|/)(\.env[^/]*|id_(rsa|dsa|ecdsa|ed25519))$|\.(pem|key|p12|pfx|keystore)$", re.IGNORECASE)
 
 
+@contextmanager
+def reading_place(project: Project, roster: Roster, *, cancelled: Event) -> Iterator[Callable[[], ReadingPlace]]:
+    """Gives a clone of HEAD in which an agent reads the code, made when it is asked for."""
+    with closing(OwnClones(project.repository, project.cache)) as clones:
+
+        def place() -> ReadingPlace:
+            workspace = workspace_of(project, roster, cancelled=cancelled, report=lambda _: None)
+            clone = clones.open("plan")
+            clone.hold(project.repository.head())
+            environment = workspace.environment(clone, roster.given)
+            return ReadingPlace(workspace.root_inside(clone), environment, workspace.box(clone))
+
+        yield functools.cache(place)
+
+
 def gather(
     repository: Repository,
     config: Config,
     prd: Prd,
     wanted: str,
     clean: Callable[[str], str],
-    *,
-    facts: Sequence[str] = (),
 ) -> Mapping[str, Any]:
     """What bears on `wanted`, for the envelope: the files as they stand in HEAD. Raises GitError."""
     budget = config.limits.prompt_tokens
@@ -53,7 +73,6 @@ def gather(
         return few([clean(" ".join(text.split())) for text in texts], int(budget * share))
 
     return {
-        "facts": shown(facts, _RULES_SHARE),
         "rules": shown(config.rules, _RULES_SHARE),
         "gates": shown([expectations.gate(step) for step in config.verification.gates], _RULES_SHARE),
         "tasks": shown([f"{task.id} ({task.status}): {task.title}" for task in prd.tasks], _TASKS_SHARE),

@@ -15,7 +15,7 @@ from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.run.template_sandbox import rendered
 from rulebook_ralph.run.templates import BUILT_IN_ALONE, PLAN, Templates
 from rulebook_ralph.tasks.edits import extended
-from rulebook_ralph.tasks.model import Prd
+from rulebook_ralph.tasks.model import Json, Prd
 from rulebook_ralph.tasks.plan import MOST_TASKS, Plan, PlanAnswer, unfit
 from rulebook_ralph.tasks.struct_reading import read_struct
 from rulebook_ralph.tasks.text import Fault, json_path
@@ -91,15 +91,18 @@ class Planning:
     clean: Callable[[str], str]
     templates: Templates = BUILT_IN_ALONE
 
-    def plan(self, ask: Ask, answers: Sequence[tuple[str, str]], *, questions_left: int) -> Plan:
-        """Tasks that can be added as they are, or questions. `answers` are a person's to earlier questions.
+    def plan(
+        self, ask: Ask, answers: Sequence[tuple[str, str]], *, questions_left: int, shown: Sequence[Json] = ()
+    ) -> Plan:
+        """Tasks that can be added as they are, or questions. `answers` are a person's to earlier questions, and to the
+        tasks that were `shown`, which are to be other ones.
 
         An answer that is refused is asked for again, once. Raises NoPlanError, and BrokenTemplateError.
         """
         said, faults = "", tuple[Fault, ...]()
         for _ in range(2):
             try:
-                said = ask(self.question(answers, questions_left, said, faults))
+                said = ask(self.question(answers, questions_left, said, faults, shown))
                 return self._accepted(read_plan(said, questions_left=questions_left))
             except ModelError as error:
                 raise NoPlanError(f"the planner gave no answer: {error}") from error
@@ -125,6 +128,7 @@ class Planning:
         questions_left: int = 0,
         refused: str = "",
         faults: Sequence[Fault] = (),
+        shown: Sequence[Json] = (),
     ) -> Question:
         """What the planner is asked; `faults` are those of the answer that was refused. Raises BrokenTemplateError."""
         clean = self.clean
@@ -144,6 +148,8 @@ class Planning:
             "answers": [{"question": clean(asked), "answer": clean(answer)} for asked, answer in answers],
             **self.material,
         }
+        if shown:
+            data["planShown"] = list(shown)
         if refused:
             data["lastAnswer"] = clean(refused[:_LONGEST_REFUSED])
         return Question(instructions, envelope(**data), resources.schema("plan"))

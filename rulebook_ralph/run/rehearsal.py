@@ -4,7 +4,8 @@ from rulebook_ralph.config import requirements
 from rulebook_ralph.run import preflight, prompt, summaries, templates
 from rulebook_ralph.run.opening import RECENT_COMMITS
 from rulebook_ralph.run.project import Project, RunOptions
-from rulebook_ralph.tasks import history, lifecycle, prd_file, progress, selection
+from rulebook_ralph.run.start import load_prd
+from rulebook_ralph.tasks import history, lifecycle, progress, selection
 from rulebook_ralph.tasks.model import Prd, Value
 from rulebook_ralph.tasks.text import counted
 
@@ -36,9 +37,11 @@ class Rehearsal(Value, frozen=True, kw_only=True):
     prompt: str
 
 
-def rehearse(project: Project, options: RunOptions) -> Rehearsal:
-    """Raises RalphError for what would stop the run as well, as far as it can be seen without starting anything."""
-    prd = prd_file.read_prd(project.folder.prd)
+def rehearse(project: Project, options: RunOptions, prd: Prd | None = None) -> Rehearsal:
+    """What a run would do with that task list, else with the one that is there. Raises RalphError for what would stop
+    the run as well, as far as it can be seen without starting anything.
+    """
+    prd = prd or load_prd(project, lambda _level, _text: None)
     preflight.require_usable_name(project, prd)
     preflight.require_something_to_verify(project, prd)
     preflight.require_known_tasks(prd, options.only)

@@ -37,6 +37,7 @@ from rulebook_ralph.run.template_files import TemplateFiles, require_good
 from rulebook_ralph.run.verifying import verifiers_of, workspace_of
 from rulebook_ralph.run.workers import Workers
 from rulebook_ralph.tasks import disk, edits, prd_file, selection
+from rulebook_ralph.tasks.importers import rulebook
 from rulebook_ralph.tasks.model import Prd
 from rulebook_ralph.tasks.text import json_path
 from rulebook_ralph.tasks.validation import near_misses
@@ -291,7 +292,10 @@ def load_prd(project: Project, notice: Callable[[str, str], None], *, name: str 
             saved = prd_file.decode_prd(data, name=f"{reference}:prd.json")
             return replaced(saved, branch=named.branch) if named else saved  # between two runs it may change
     if named is None:
-        raise RalphError(f"no task list at {project.folder.prd}; run 'ralph init' first")
+        if rulebook.find(project.root) is not None:
+            raise RalphError(f"there is no task list in {project.root} yet; have its tasks read: ralph init")
+        ways = 'ralph run -p "what you want", ralph init --from FILE (a file of tasks), or ralph plan "what you want"'
+        raise RalphError(f"there is no task list in {project.root} yet; begin with one of: {ways}")
     return named
 
 

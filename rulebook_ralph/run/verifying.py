@@ -93,7 +93,7 @@ def tools(project: Project, *, report: Callable[[Event], None], cancelled: Flag)
     roster, ledger = Roster(project.config, project.environment), Ledger()
     with (
         tempfile.TemporaryDirectory(prefix="ralph-") as scratch,
-        closing(_OwnClones(project.repository, project.cache)) as clones,
+        closing(OwnClones(project.repository, project.cache)) as clones,
     ):
         workspace = workspace_of(project, roster, cancelled=cancelled, report=report)
         verifiers = verifiers_of(
@@ -162,7 +162,7 @@ def verifiers_of(
     )
 
 
-class _OwnClones(Clones):
+class OwnClones(Clones):
     """Beside those of a run that may go on."""
 
     def open(self, name: str) -> Clone:

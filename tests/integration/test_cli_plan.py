@@ -1,13 +1,19 @@
 """`ralph plan` and `ralph review` with an agent that answers what it is told to, and the plugin's files."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rulebook_ralph.cli.wish import as_task
+from rulebook_ralph.config.settings import Config
 from rulebook_ralph.errors import ExitCode
+from rulebook_ralph.tasks.criteria import ACCEPTANCE_CRITERIA
+from rulebook_ralph.tasks.model import Prd
 from tests.harness import Project, make_project, task
+from tests.terminal import at_terminal
 
 PLANNED: dict[str, Any] = {
     "id": "greet",
@@ -65,6 +71,90 @@ def test_what_is_no_plan_adds_nothing(tmp_path: Path) -> None:
     assert "says nothing" in project.ralph("plan", " ", "--planner", "script").err
     project.environment["RALPH_MARK_1_00"] = "1"
     assert "inside an agent's process tree" in project.ralph("plan", "greet", "--planner", "script").err
+
+
+def bare(tmp_path: Path) -> Project:
+    """A repository that Ralph was never in; the agent is the user's own setting."""
+    project = make_project(tmp_path)
+    config = json.loads(project.folder.config.read_text())
+    shutil.rmtree(project.folder.path)
+    folder = tmp_path / "config" / "rulebook-ralph"
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text(json.dumps(config))
+    project.environment["XDG_CONFIG_HOME"] = str(tmp_path / "config")
+    return project
+
+
+def test_without_a_task_list_run_says_how_to_begin_and_init_makes_one(tmp_path: Path) -> None:
+    project = bare(tmp_path)
+    ran = project.ralph("run")
+    assert ran.code == ExitCode.INVALID
+    for way in ("ralph run -p ", "ralph init --from FILE", "ralph plan "):
+        assert way in ran.err
+    assert not project.folder.path.exists()
+    assert project.ralph("init").code == 0
+    assert project.prd.tasks == ()
+
+
+def test_a_wish_is_worked_on_in_any_repository_alone(tmp_path: Path) -> None:
+    project = bare(tmp_path)
+    rehearsed = project.ralph("run", "-p", "Greet people", "--dry-run")
+    assert "greet-people: Greet people" in rehearsed.out
+    assert not project.folder.path.exists()
+    ran = project.ralph("run", "-p", "Greet people", "--json")
+    assert (ran.code, ran.json["success"]) == (0, True), ran.err
+    (done,) = project.prd.tasks
+    assert (done.id, done.status, done.acceptance_criteria) == ("greet-people", "completed", ("Greet people",))
+    project.tasks(*project.prd.tasks, task("waiting"))
+    wish = tmp_path / "wish.md"
+    wish.write_text("# Greet the moon\n\nSoftly.\n")
+    assert project.ralph("run", "-p", f"@{wish}").code == 0
+    found = {each.id: each for each in project.prd.tasks}
+    assert found["waiting"].status == "pending", "only what was asked for"
+    assert (found["greet-the-moon"].status, found["greet-the-moon"].description) == (
+        "completed",
+        "# Greet the moon\n\nSoftly.",
+    )
+    assert "there is no file none.md" in project.ralph("run", "-p", "@none.md").err
+    assert "says nothing" in project.ralph("run", "-p", " ").err
+
+
+def test_a_wish_that_is_given_again_goes_on_with_its_task(tmp_path: Path) -> None:
+    project = bare(tmp_path)
+    project.agent("echo nothing\n")
+    for _ in range(2):
+        assert project.ralph("run", "-p", "Greet people", "--max-iterations", "1").code == ExitCode.LIMITED
+    assert [each.id for each in project.prd.tasks] == ["greet-people"]
+
+
+def test_a_wish_without_any_gate_is_judged_by_a_model(tmp_path: Path) -> None:
+    wished = as_task("Greet people", Prd(version=1, project="toy"), Config())
+    assert wished["completion"]["coder"]["verificationConfig"] == {"checkFor": [ACCEPTANCE_CRITERIA]}
+
+
+def test_a_plan_needs_no_list_and_goes_on_into_the_run(tmp_path: Path) -> None:
+    project = bare(tmp_path)
+    (project.beside / "answer.json").write_text(json.dumps({"questions": [], "tasks": [PLANNED]}))
+    project.agent(
+        'if test -z "$RALPH_TASK"; then grep -q sound app.txt; pwd > "$BESIDE/where"; cat "$BESIDE/answer.json"\n'
+        'else echo hello >> app.txt; echo "<promise>$RALPH_PROMISE</promise>"; fi\n'
+    )
+    ran = project.ralph("plan", "greet people", "--planner", "script", "--yes", "--run")
+    assert ran.code == 0, ran.out + ran.err
+    assert [(each.id, each.status) for each in project.prd.tasks] == [("greet", "completed")]
+    assert (project.beside / "where").exists(), "the planner read the code"
+
+
+def test_a_plan_is_revised_as_a_person_says(tmp_path: Path) -> None:
+    project = answering(tmp_path, {"questions": [], "tasks": [PLANNED]})
+    other = {"questions": [], "tasks": [PLANNED | {"id": "wave"}]}
+    (project.beside / "other.json").write_text(json.dumps(other))
+    project.agent('if grep -q "wave instead"; then cat "$BESIDE/other.json"; else cat "$BESIDE/answer.json"; fi\n')
+    typed = "perhaps\nrevise: wave instead\nyes\n"
+    code, shown = at_terminal(project, "plan", "greet", "--planner", "script", typed=typed)
+    assert code == 0, shown
+    assert "Answer yes, no, or" in shown
+    assert [each.id for each in project.prd.tasks] == ["one", "wave"]
 
 
 SHIP = {"decision": "SHIP", "issues": []}

@@ -1,0 +1,128 @@
+"""What a person wants, in their own words: read from the command line, and made a task or the beginning of a list."""
+
+import sys
+from pathlib import Path
+
+from rulebook_ralph.cli.app import App
+from rulebook_ralph.cli.places import open_root
+from rulebook_ralph.config.settings import Config
+from rulebook_ralph.errors import RalphError
+from rulebook_ralph.git.attempts import state_references
+from rulebook_ralph.run import lock
+from rulebook_ralph.run.project import Project
+from rulebook_ralph.run.start import load_prd
+from rulebook_ralph.tasks import disk, prd_file, progress
+from rulebook_ralph.tasks.criteria import ACCEPTANCE_CRITERIA, ROLE_PROMISE
+from rulebook_ralph.tasks.disk import StateFolder
+from rulebook_ralph.tasks.importers.source import UnreadableError, read_text, word_id
+from rulebook_ralph.tasks.model import PRD_VERSION, Json, Prd, project_name
+from rulebook_ralph.tasks.text import cut
+
+_STANDARD_INPUT = "-"
+_FILE_ENDINGS = (".md", ".markdown", ".txt")
+_LONGEST_TITLE = 100
+_MOST_BYTES = 100_000
+
+
+def text_of(app: App, wanted: str, *, most: int = _MOST_BYTES, bare_files: bool = False) -> str:
+    """What is wanted: the text itself, that of `@FILE`, or standard input for `-`; with `bare_files` a file may be
+    named without the `@`. Raises RalphError.
+    """
+    if wanted == _STANDARD_INPUT:
+        name, text = "standard input", _standard_input(most)
+    elif wanted.startswith("@"):
+        name, text = wanted[1:], _of_file(app.cwd / wanted[1:], wanted[1:])
+    elif bare_files and _names_file(app, wanted):
+        name, text = wanted, _of_file(app.cwd / wanted, wanted)
+    else:
+        name, text = "the text", wanted
+    if not text.strip():
+        raise RalphError(f"{name} says nothing; say what you want")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise RalphError(f"{name} is no valid UTF-8 text") from None
+    if size > most:
+        raise RalphError(f"{name} is longer than {most:,} bytes; say it in parts")
+    return text
+
+
+def as_task(text: str, prd: Prd, config: Config) -> Json:
+    """The wish as a new task of the list: its first line is the title. Where no gate could show that it is done, a
+    model judges it. The same wish that is still open keeps its task's id.
+    """
+    whole = text.strip()
+    first = " ".join(whole.splitlines()[0].lstrip("# ").split()) or "What is wanted"
+    title = cut(first, _LONGEST_TITLE)
+    is_all = title == whole
+    words: Json = {
+        "title": title,
+        "description": "" if is_all else whole,
+        "acceptanceCriteria": [title if is_all else "All that the description asks for is there and works"],
+    }
+    if not any(step.required for step in config.verification.gates):
+        judged = {"verificationMethod": "semantic", "verificationConfig": {"checkFor": [ACCEPTANCE_CRITERIA]}}
+        words["completion"] = {"coder": {"promise": ROLE_PROMISE["coder"], **judged}}
+    for task in prd.tasks:
+        if (task.title, task.description) == (title, words["description"]) and task.status != "completed":
+            return {"id": task.id, **words}
+    taken = {task.id.casefold() for task in prd.tasks}
+    base = word_id(title)
+    names = (base, *(f"{base}-{number}" for number in range(2, len(taken) + 3)))
+    return {"id": next(name for name in names if name not in taken), **words}
+
+
+def list_of(app: App, project: Project) -> Prd:
+    """The task list; an empty one where there is none, which is not written yet. Raises RalphError."""
+    if project.folder.prd.exists() or state_references(project.repository):
+        return load_prd(project, lambda _level, _text: None)
+    now = app.clock.iso()
+    name = project_name(project.root.name)
+    return Prd(version=PRD_VERSION, project=name, created_at=now, updated_at=now)
+
+
+def begin_list(app: App, prd: Prd) -> None:
+    """Write the list where there is none yet. Raises RalphError."""
+    root, repository = open_root(app)
+    folder = StateFolder(root)
+    if folder.prd.exists():
+        return
+    with lock.hold(repository.private, "init", since=app.clock.iso()):
+        disk.make_folder(folder.history)
+        if not folder.prd.exists():
+            disk.replace_file(folder.prd, prd_file.encode_prd(prd))
+        if not folder.progress.exists():
+            text = progress.header(prd.project, created_at=app.clock.iso(), task_count=len(prd.tasks))
+            disk.append_file(folder.progress, text.encode("utf-8"))
+
+
+def _names_file(app: App, wanted: str) -> bool:
+    try:
+        if (app.cwd / wanted).exists():
+            return True
+    except (OSError, ValueError):  # too long for a name, or no name at all: it is text
+        return False
+    if wanted.endswith(_FILE_ENDINGS) and not any(map(str.isspace, wanted)):
+        raise RalphError(f"there is no file {wanted}")
+    return False
+
+
+def _of_file(file: Path, named: str) -> str:
+    if not file.exists():
+        raise RalphError(f"there is no file {named}")
+    file = file.resolve()
+    try:
+        return read_text(file, within=file.parent)
+    except UnreadableError as error:
+        raise RalphError(error.problem.told(file.parent)) from None
+
+
+def _standard_input(most: int) -> str:
+    if sys.stdin is None:
+        raise RalphError("there is no standard input; give the text, or a file")
+    try:
+        return sys.stdin.buffer.read(most + 1).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if error.start >= most - 3 and error.reason == "unexpected end of data":
+            raise RalphError(f"standard input is longer than {most:,} bytes") from None
+        raise RalphError(f"standard input is not UTF-8 (byte {error.start + 1}): save it as UTF-8") from None
