@@ -20,7 +20,7 @@ from rulebook_ralph.report.events import (
     Waiting,
 )
 from rulebook_ralph.report.stream import table_lines
-from rulebook_ralph.tasks.results import CheckResult
+from rulebook_ralph.tasks.results import CheckResult, telling_line
 from rulebook_ralph.tasks.text import clipped, cost, cut, duration, money, printable, some, tokens
 
 OUTCOMES = {
@@ -99,10 +99,11 @@ def gate_failure(result: CheckResult) -> str:
     """Why a gate is red: its own reason or its exit code; whether it is only optional. Why it was skipped."""
     if result.skipped:
         return f"skipped, {clipped(result.reason)}"
-    because = clipped(result.reason) or (
-        "no exit code" if result.exit_code is None else f"exit code {result.exit_code}"
-    )
-    return because if result.required else f"{because}, not required"
+    reason, *more = result.reason.split("; ")
+    plain = reason.startswith("exit code")
+    told = some(result.failing, 2) or (telling_line(result.output) if plain else "") or clipped(reason)
+    because = told or ("no exit code" if result.exit_code is None else f"exit code {result.exit_code}")
+    return "; ".join([because, *map(clipped, more), *([] if result.required else ["not required"])])
 
 
 def flakiness(result: CheckResult) -> str:

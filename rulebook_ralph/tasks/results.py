@@ -1,8 +1,10 @@
 """What one attempt yields, from the agent's raw result to the verdict. Values only."""
 
+import re
 from typing import Literal
 
 from rulebook_ralph.tasks.model import Value
+from rulebook_ralph.tasks.text import clipped
 
 AgentStatus = Literal["finished", "failed", "truncated", "killed"]
 """finished: a terminal success event was seen. failed: a terminal error, or a non-zero exit. truncated: the output
@@ -244,3 +246,21 @@ def feedback_excerpt(text: str, *, head: int = 20, tail: int = 60, width: int = 
     if len(lines) <= head + tail + 1:
         return "\n".join(lines)
     return "\n".join([*lines[:head], f"… {len(lines) - head - tail} lines left out …", *lines[-tail:]])
+
+
+_TELLS = (
+    r"(?i)\b(?:error|fail(?:ed|ure|s)?|missing|not found|no such|cannot|can't|could not|unable|expected|unexpected"
+    r"|undefined|unknown|invalid|denied|assert\w*|panic\w*|fatal)\b|\w(?:Error|Exception)\b"
+)
+_SAYS_NOTHING = r"(?i)\b(?:0|no) (?:errors?|fail\w+)|Traceback \(most recent|^[=_-]{3,}| in [\d.]+s\b|^\W*$"
+_RAISED = r"E {2,}(\S.*)"
+_PYTHON = r"(?:\w+\.)*\w+(?:Error|Exception)\b.*"
+
+
+def telling_line(output: str) -> str:
+    """The line of an output that tells best why a command failed; empty where there is none."""
+    lines = [line for each in output.splitlines() if not re.search(_SAYS_NOTHING, line := each.strip())]
+    raised = [found[1] for line in lines if (found := re.fullmatch(_RAISED, line))]
+    python = [line for line in lines if re.fullmatch(_PYTHON, line)]
+    said = [line for line in lines if re.search(_TELLS, line)]
+    return clipped(next(iter([*raised[:1], *python[-1:], *said[:1], *lines[-1:]]), ""))

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from rulebook_ralph.report import events
 from rulebook_ralph.tasks.criteria import External, MultiStage, Part, Semantic, StringMatch, Verification
 from rulebook_ralph.tasks.criteria_reading import part_verification
-from rulebook_ralph.tasks.results import CheckResult, Verdict, Verified, feedback_excerpt
-from rulebook_ralph.verify.execution import quoted, telling
+from rulebook_ralph.tasks.results import CheckResult, Verdict, Verified, feedback_excerpt, telling_line
+from rulebook_ralph.verify.execution import quoted
 from rulebook_ralph.verify.rules import awaiting_approval, is_promised
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _together(found: Sequence[Verified], failed: Sequence[Verified]) -> Verified
 def _leaf(result: CheckResult, feedback: str) -> Verified:
     if result.passed:
         return Verified(passed=True, results=(result,))
-    said = telling(result.output) if result.exit_code is not None and result.reason.startswith("exit code") else ""
+    said = telling_line(result.output) if result.exit_code is not None and result.reason.startswith("exit code") else ""
     reason = f"{result.step}: {said or result.reason or 'failed'}"
     return Verified(passed=False, reason=reason, feedback=feedback, results=(result,))
 

@@ -11,10 +11,9 @@ from rulebook_ralph.agents.question import GivenUpError, ModelError
 from rulebook_ralph.config.rules import kind_of
 from rulebook_ralph.config.settings import Answer
 from rulebook_ralph.tasks.criteria import External
-from rulebook_ralph.tasks.results import AskedItem, Evidence, Verdict, feedback_excerpt
+from rulebook_ralph.tasks.results import AskedItem, Evidence, Verdict, feedback_excerpt, telling_line
 from rulebook_ralph.tasks.text import capital, clipped, some
 from rulebook_ralph.verify.decision import Difference
-from rulebook_ralph.verify.execution import telling
 from rulebook_ralph.verify.gates import GateRun, red_words
 from rulebook_ralph.verify.questions import OpenItem, ask_about
 from rulebook_ralph.verify.rules import awaiting_approval, is_promised, nothing_changed, says_blocked
@@ -110,7 +109,7 @@ def _in_short(run: GateRun, difference: Difference) -> str:
     if difference.tests:
         return some(difference.tests, 3)
     plain = difference.why == result.reason and result.exit_code is not None
-    return (telling(result.output) if plain else "") or difference.why
+    return (telling_line(result.output) if plain else "") or difference.why
 
 
 def _told(run: GateRun, difference: Difference) -> str:

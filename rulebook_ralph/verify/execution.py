@@ -1,7 +1,6 @@
 """A check's command in a shell: its output searched whole, read for names of tests, and kept in part."""
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,6 @@ from threading import Event as Flag
 from rulebook_ralph.process import supervisor
 from rulebook_ralph.process.streams import HeadTail, LineSplitter
 from rulebook_ralph.tasks.criteria import External
-from rulebook_ralph.tasks.text import clipped
 from rulebook_ralph.verify.test_counts import NO_TESTS, TestRun
 from rulebook_ralph.verify.test_names import TestOutput
 from rulebook_ralph.verify.workspace import SHELL, Cancelled, Place
@@ -154,22 +152,3 @@ def _is_below(folder: str, root: str) -> bool:
 
 def quoted(text: str) -> str:
     return repr(text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "…")
-
-
-_TELLS = re.compile(
-    r"\b(?:error|fail(?:ed|ure|s)?|missing|not found|no such|cannot|can't|could not|unable|expected|unexpected"
-    r"|undefined|unknown|invalid|denied|assert\w*|panic\w*|fatal)\b|\w(?:Error|Exception)\b",
-    re.IGNORECASE,
-)
-_SAYS_NOTHING = re.compile(r"\b(?:0|no) (?:errors?|fail\w+)|Traceback \(most recent|^[=_-]{3,}| in [\d.]+s\b|^\W*$")
-_RAISED = re.compile(r"E {2,}(\S.*)")
-_PYTHON = re.compile(r"(?:\w+\.)*\w+(?:Error|Exception)\b.*")
-
-
-def telling(output: str) -> str:
-    """The line of an output that tells best why a command failed; empty where there is none."""
-    lines = [line for each in output.splitlines() if not _SAYS_NOTHING.search(line := each.strip())]
-    raised = [found[1] for line in lines if (found := _RAISED.fullmatch(line))]
-    python = [line for line in lines if _PYTHON.fullmatch(line)]
-    said = [line for line in lines if _TELLS.search(line)]
-    return clipped(next(iter([*raised[:1], *python[-1:], *said[:1], *lines[-1:]]), ""))

@@ -3,6 +3,7 @@
 What was found of a tree holds for it: nothing is run twice on equal trees, but for a red that decides something.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
@@ -27,6 +28,8 @@ from rulebook_ralph.verify.workspace import Cancelled, ClonePreparer, GateClones
 __all__ = ["Cancelled", "GateRun", "GateRunner"]
 
 _MOST_FAILING = 50
+_MISSING = re.compile(r"not found|No such file|No module named|Cannot find (?:module|package)|ENOENT")
+_LACKING = "gate {}: if it passes in your tree, Ralph's clone lacks something; see `workspace` in config.yaml"
 RED_BEFORE = "red on the base too"
 
 
@@ -253,6 +256,8 @@ class GateRunner:
             self._known[session.key, _named(step)] = run
             result = run.result
             if session.on_base:
+                if step.name not in self._red_on_base and _lacks_something(run):
+                    self.report(events.Notice("warning", _LACKING.format(step.name)))
                 self._red_on_base = self._red_on_base - {step.name} | ({step.name} if result.failed else set())
             elif result.failed and not session.about and step.name in self._red_on_base:
                 result = replace(result, reason=f"{result.reason}; {RED_BEFORE}")
@@ -313,6 +318,12 @@ class GateRunner:
         if tree not in self._commits:
             self._commits[tree] = self._repository.commit_of(tree) or self._repository.head()
         return self._commits[tree]
+
+
+def _lacks_something(run: GateRun) -> bool:
+    """Whether a red gate hung, or could not find what it needs."""
+    result = run.result
+    return result.failed and not run.tests.passed and (result.exit_code is None or bool(_MISSING.search(result.output)))
 
 
 def red_words(run: GateRun) -> str:

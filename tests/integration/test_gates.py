@@ -12,7 +12,7 @@ import pytest
 from rulebook_ralph.config.settings import VerificationStep
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.process.box import NoBox, probe_box
-from rulebook_ralph.report.events import GateEnded
+from rulebook_ralph.report.events import GateEnded, Notice
 from rulebook_ralph.tasks.criteria import External
 from rulebook_ralph.verify.gates import Cancelled
 from tests.judging import VERBOSE, YES, Court
@@ -239,3 +239,12 @@ def test_a_gate_that_was_red_before_says_so(court: Made) -> None:
     assert lint.reason == "exit code 1; red before, not counted"
     ended = [event.result.reason for event in judged.seen if isinstance(event, GateEnded) and event.result.failed]
     assert ended == ["exit code 1", "exit code 1; red on the base too"]
+
+
+@pytest.mark.parametrize("command", ["sh not/there.sh", "sleep 9"])
+def test_a_gate_that_cannot_work_in_the_clone_is_told_at_once(court: Made, command: str) -> None:
+    judged = court(step(command, timeout=0.5), step("false", "lint", kind="lint"))
+    for _ in range(2):
+        judged.runner.red_required(judged.base)
+    told = [event.text for event in judged.seen if isinstance(event, Notice)]
+    assert [text.partition(",")[0] for text in told] == ["gate tests: if it passes in your tree"]

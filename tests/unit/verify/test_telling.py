@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rulebook_ralph.verify.execution import telling
+from rulebook_ralph.tasks.results import telling_line
 from tests.cases import each_of
 
 OUTPUTS = [
@@ -21,9 +21,9 @@ OUTPUTS = [
 
 @each_of(("output", "told"), OUTPUTS)
 def test_the_telling_line(output: str, told: str) -> None:
-    assert telling(output) == told
+    assert telling_line(output) == told
 
 
 @given(st.text())
 def test_of_any_output_it_is_one_line(output: str) -> None:
-    assert len(telling(output).splitlines()) <= 1
+    assert len(telling_line(output).splitlines()) <= 1
