@@ -164,11 +164,11 @@ class PrdFile:
         known = self._versions[edited.updated_at]
         if len(known) == 1 or edited in known:
             return known[-1]
-        first, changed = known[0], _distance(known[0], edited)
+        first, changed = known[0], merge.distance(known[0], edited)
 
         def far(base: Prd) -> tuple[int, int]:
-            distance = _distance(base, edited)
-            return _distance(first, base) + distance - changed, distance  # first what is taken back
+            distance = merge.distance(base, edited)
+            return merge.distance(first, base) + distance - changed, distance  # first what is taken back
 
         return min(reversed(known), key=far)
 
@@ -188,19 +188,6 @@ class PrdFile:
             return
         self._seen = seen
         self._notice("warning", f"{problem}; going on with the task list as it was, and leaving the file as it is")
-
-
-def _distance(before: Prd, after: Prd) -> int:
-    """How much an edit from one to the other changes."""
-    return sum(map(_size, merge.differences(before, after)))
-
-
-def _size(change: merge.FieldChange) -> int:
-    """How much it is: one, or as many as there are keys that differ."""
-    before, after = change.before, change.after
-    if not isinstance(before, dict) or not isinstance(after, dict):
-        return 1
-    return sum(key not in before or key not in after or before[key] != after[key] for key in before.keys() | after)
 
 
 class SessionPrdFile(PrdFile):

@@ -7,7 +7,6 @@ neither the loop's nor any status.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +17,7 @@ from rulebook_ralph.tasks.model import LOOP_FIELDS, Json, Prd, Status, Task
 PERSONS_FIELDS = tuple(
     field.name for field in fields(Task) if field.name not in {"id", "status", "extra", *LOOP_FIELDS}
 )
+_OF_TASK = ("status", *PERSONS_FIELDS, *LOOP_FIELDS, "extra")
 _OF_LIST = ("version", "project", "description", "branch")
 _JOURNAL = ("iteration_number", "settled_iteration")
 """By these the journal knows what was done before; no edit changes them."""
@@ -25,25 +25,12 @@ _EDITABLE_FACTS = tuple(name for name in LOOP_FIELDS if name not in _JOURNAL)
 
 
 @dataclass(frozen=True, slots=True)
-class FieldChange:
-    """One thing that an edit changes: a field of a task (`task_id` empty: of the list), or a whole task, where `field`
-    is empty and one of the two is None.
-    """
-
-    task_id: str
-    field: str
-    before: Any
-    after: Any
-
-
-@dataclass(frozen=True, slots=True)
 class MergedEdit:
-    """`prd` is the very one that Ralph had if nothing was taken; it is not checked, `problems_of` does that. `taken` is
-    what the edit changed in it. `overtaken` are tasks with another status in the edit that completed meanwhile.
+    """`prd` is the very one that Ralph had if nothing was taken; it is not checked, `problems_of` does that.
+    `overtaken` are tasks with another status in the edit that completed meanwhile.
     """
 
     prd: Prd
-    taken: tuple[FieldChange, ...] = ()
     overtaken: tuple[str, ...] = ()
 
 
@@ -71,7 +58,7 @@ def merge(base: Prd | None, edited: Prd, current: Prd) -> MergedEdit:
         and task.id in now
         and _is_overtaken(before[task.id].status, task.status, now[task.id].status)
     )
-    return MergedEdit(together, differences(current, together), tuple(overtaken))
+    return MergedEdit(together, tuple(overtaken))
 
 
 def _placed(tasks: list[Task], base: Prd | None, edited: Prd, current: Prd) -> tuple[Task, ...]:
@@ -179,28 +166,19 @@ def _added(task: Task, *, known: Task | None) -> Task:
     return replace(task, **facts, status="pending" if task.status == "in_iteration" else task.status)
 
 
-def differences(before: Prd, after: Prd) -> tuple[FieldChange, ...]:
-    """What a list says otherwise than an earlier one, the loop's facts included."""
-    return tuple(_differences(before, after))
+def distance(before: Prd, after: Prd) -> int:
+    """How much one list says otherwise than another: a task that one of them lacks, a field, and a key in one, is one
+    each.
+    """
+    old, new = ({task.id: task for task in prd.tasks} for prd in (before, after))
+    pairs: list[tuple[Any, Any, str]] = [(before, after, name) for name in (*_OF_LIST, "extra")]
+    for task_id in old.keys() & new.keys():
+        if old[task_id] is not new[task_id]:
+            pairs += [(old[task_id], new[task_id], name) for name in _OF_TASK]
+    return len(old.keys() ^ new.keys()) + sum(_differing(getattr(a, name), getattr(b, name)) for a, b, name in pairs)
 
 
-def _differences(before: Prd, after: Prd) -> Iterator[FieldChange]:
-    for name in (*_OF_LIST, "extra"):
-        yield from _of_field("", name, before, after)
-    known = {task.id: task for task in before.tasks}
-    left = {task.id for task in after.tasks}
-    for task in after.tasks:
-        if (old := known.get(task.id)) is None:
-            yield FieldChange(task.id, "", None, task)
-        elif old is not task:
-            for name in ("status", *PERSONS_FIELDS, *LOOP_FIELDS, "extra"):
-                yield from _of_field(task.id, name, old, task)
-    for task in before.tasks:
-        if task.id not in left:
-            yield FieldChange(task.id, "", task, None)
-
-
-def _of_field(task_id: str, name: str, before: Any, after: Any) -> Iterator[FieldChange]:
-    old, new = getattr(before, name), getattr(after, name)
-    if old != new:
-        yield FieldChange(task_id, name, old, new)
+def _differing(before: Any, after: Any) -> int:
+    if isinstance(before, dict) and isinstance(after, dict):
+        return sum(key not in before or key not in after or before[key] != after[key] for key in before.keys() | after)
+    return int(before != after)
