@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from rulebook_ralph.errors import ExitCode
-from tests.harness import Project, make_project
+from tests.harness import FILES, Project, make_project
 
 DATA = Path(__file__).parents[1] / "data" / "imports"
 
@@ -74,3 +74,31 @@ def test_validate_tells_keys_that_were_probably_meant_as_others(tmp_path: Path) 
     ran = project.ralph("validate")
     assert (ran.code, "no problems" in ran.out) == (0, True)
     assert "$.tasks[0].priorty: has no meaning here; did you mean `priority`?" in ran.out
+
+
+PLAN = """\
+# Plan: Two files
+
+## Validation Commands
+- `test -d work`
+
+### Task 1: First
+- [ ] it is there
+  - [ ] and whole
+
+### Task 2: Second
+- [ ] it is there too
+"""
+
+
+def test_a_plan_is_worked_through_and_its_boxes_are_ticked_in_each_tasks_commit(tmp_path: Path) -> None:
+    project = make_project(tmp_path, files={**FILES, "plan.md": PLAN})
+    project.folder.prd.unlink()
+    assert project.ralph("init", "--from", "plan.md").code == 0
+    assert project.ralph("run", "--task", "T1").code == 0
+    branch = project.prd.work_branch
+    assert project.git("show", f"{branch}:plan.md") == PLAN.replace("[ ]", "[x]", 2).strip()
+    assert project.ralph("run").code == 0
+    assert "[ ]" not in project.git("show", f"{branch}:plan.md")
+    again = project.ralph("init")
+    assert "2 tasks, 2 completed already, 0 new" in again.out
