@@ -12,6 +12,7 @@ from rulebook_ralph.config.settings import Integrity, VerificationStep
 from rulebook_ralph.report.events import Notice
 from rulebook_ralph.tasks.criteria import External
 from rulebook_ralph.tasks.model import Task
+from tests.conftest import isolate
 from tests.judging import NO, PYTEST, UNITTEST, VERBOSE, YES, Court
 
 CALC = "def add(a, b):\n    return a + b\n\n\ndef double(a):\n    return 2 * a\n\n\ndef half(a):\n    return a // 2\n"
@@ -31,6 +32,16 @@ BROKEN = CALC.replace("a + b", "a - b")
 Made = Callable[..., Court]
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Court]:
+    """Of those that only judge: base and canaries are run once."""
+    with pytest.MonkeyPatch.context() as patch:
+        isolate(patch, tmp_path_factory.mktemp("home"))
+        made = Court(tmp_path_factory.mktemp("shared"), FILES, gates=(VERBOSE,))
+    yield made
+    made.clones.close()
+
+
 @pytest.fixture
 def court(tmp_path: Path) -> Iterator[Made]:
     """Makes projects, and lets go of their clones."""
@@ -45,10 +56,9 @@ def court(tmp_path: Path) -> Iterator[Made]:
         each.clones.close()
 
 
-def test_a_mended_fault_with_its_test_needs_no_question(court: Made) -> None:
-    judged = court()
+def test_a_mended_fault_with_its_test_needs_no_question(shared: Court) -> None:
     model = NO()
-    judgement = judged.judge({"calc.py": HALF, "test_half.py": OF_HALF}, model)
+    judgement = shared.judge({"calc.py": HALF, "test_half.py": OF_HALF}, model)
     assert judgement.verdict.action == "complete", judgement
     assert model.asked == []
     assert judgement.evidence is not None
@@ -57,21 +67,21 @@ def test_a_mended_fault_with_its_test_needs_no_question(court: Made) -> None:
     assert [(each.path, each.change) for each in judgement.changed_checks] == [("test_half.py", "added")]
 
 
-def test_a_test_that_is_added_to_an_old_file_needs_no_question(court: Made) -> None:
+def test_a_test_that_is_added_to_an_old_file_needs_no_question(shared: Court) -> None:
     more = TESTS + OF_ONE_MORE
     model = NO()
-    assert court().judge({"calc.py": HALF, T: more}, model).verdict.action == "complete"
+    assert shared.judge({"calc.py": HALF, T: more}, model).verdict.action == "complete"
     assert model.asked == []
 
 
-def test_new_code_with_a_test_that_imports_it_is_asked_and_completes(court: Made) -> None:
+def test_new_code_with_a_test_that_imports_it_is_asked_and_completes(shared: Court) -> None:
     """On the base's code the test cannot be imported: that tells nothing but that a name is new."""
     model = YES()
     changed = {
         "calc.py": CALC + "\n\ndef mul(a, b):\n    return a * b\n",
         "test_mul.py": OF_HALF.replace("half(3) == 1.5", "mul(3, 2) == 6").replace("half", "mul"),
     }
-    judgement = court().judge(changed, model)
+    judgement = shared.judge(changed, model)
     assert judgement.verdict.action == "complete"
     assert [item["kind"] for item in model.asked[0]["items"]] == ["unproven"]
     assert judgement.evidence is not None
@@ -79,18 +89,18 @@ def test_new_code_with_a_test_that_imports_it_is_asked_and_completes(court: Made
     assert [each.answer for each in judgement.evidence.asked] == ["yes"]
 
 
-def test_each_acceptance_criterion_is_an_item_of_one_question(court: Made) -> None:
+def test_each_acceptance_criterion_is_an_item_of_one_question(shared: Court) -> None:
     model = YES()
     task = Task(id="t", title="Documents", kind="docs", acceptance_criteria=("it says how", "it says why"))
-    assert court().judge({"README.md": "how and why\n"}, model, task=task).verdict.action == "complete"
+    assert shared.judge({"README.md": "how and why\n"}, model, task=task).verdict.action == "complete"
     (asked,) = model.asked
     assert [item["question"].rpartition(": ")[2] for item in asked["items"]] == ["it says how", "it says why"]
 
 
-def test_a_change_of_behaviour_that_the_task_asks_for_is_asked_once(court: Made) -> None:
+def test_a_change_of_behaviour_that_the_task_asks_for_is_asked_once(shared: Court) -> None:
     model = YES()
     changed = {"calc.py": CALC.replace("2 * a", "a * 3"), T: TESTS.replace("== 8", "== 12")}
-    judgement = court().judge(changed, model)
+    judgement = shared.judge(changed, model)
     assert judgement.verdict.action == "complete"
     assert judgement.evidence is not None
     assert judgement.evidence.broken == ("test_calc.Test.test_double",)
@@ -99,27 +109,27 @@ def test_a_change_of_behaviour_that_the_task_asks_for_is_asked_once(court: Made)
     assert "AssertionError" in item["output"]
 
 
-def test_a_task_may_name_what_it_changes(court: Made) -> None:
+def test_a_task_may_name_what_it_changes(shared: Court) -> None:
     changed = {"calc.py": CALC.replace("2 * a", "a * 3"), T: TESTS.replace("== 8", "== 12")}
     model = NO()
     task = Task(id="t", title="Three times", may_change=("test_calc.py",))
-    judgement = court().judge(changed, model, task=task)
+    judgement = shared.judge(changed, model, task=task)
     assert judgement.verdict.action == "complete", judgement
     assert model.asked == []
 
 
-def test_a_refactoring_is_asked_and_its_tests_hold(court: Made) -> None:
+def test_a_refactoring_is_asked_and_its_tests_hold(shared: Court) -> None:
     model = YES()
     task = Task(id="t", title="Tidy", kind="refactor")
-    judgement = court().judge({"calc.py": CALC.replace("2 * a", "a + a")}, model, task=task)
+    judgement = shared.judge({"calc.py": CALC.replace("2 * a", "a + a")}, model, task=task)
     assert judgement.verdict.action == "complete"
     assert [item["kind"] for item in model.asked[0]["items"]] == ["unproven"]
 
 
-def test_a_command_of_the_criteria_that_turned_green_is_proof(court: Made) -> None:
+def test_a_command_of_the_criteria_that_turned_green_is_proof(shared: Court) -> None:
     criteria = External(command="grep -q works feature.txt")
     model = NO()
-    assert court().judge({"feature.txt": "works\n"}, model, criteria=criteria).verdict.action == "complete"
+    assert shared.judge({"feature.txt": "works\n"}, model, criteria=criteria).verdict.action == "complete"
     assert model.asked == []
 
 
@@ -151,21 +161,21 @@ def test_a_command_whose_script_was_changed_is_none(court: Made) -> None:
         assert "changed" in [item["kind"] for item in model.asked[0]["items"]]
 
 
-def test_a_dependency_is_no_check(court: Made) -> None:
+def test_a_dependency_is_no_check(shared: Court) -> None:
     """Of a manifest only the tables that gates read are."""
     changed = {"calc.py": HALF, "test_half.py": OF_HALF, "pyproject.toml": MANIFEST.replace("[]", '["six"]')}
-    judgement = court().judge(changed, NO())
+    judgement = shared.judge(changed, NO())
     assert judgement.verdict.action == "complete"
     assert [each.path for each in judgement.changed_checks] == ["test_half.py"]
 
 
-def test_files_that_no_gate_reads_are_no_checks(court: Made) -> None:
+def test_files_that_no_gate_reads_are_no_checks(shared: Court) -> None:
     changed = {
         ".github/workflows/ci.yml": "on: push\n",
         ".pre-commit-config.yaml": "repos: []\n",
         ".coveragerc": "[run]\n",
     }
-    judgement = court().judge({**changed, "calc.py": HALF}, YES())
+    judgement = shared.judge({**changed, "calc.py": HALF}, YES())
     assert judgement.changed_checks == ()
 
 
@@ -216,19 +226,17 @@ def test_runs_beside_each_other_give_the_same(court: Made, monkeypatch: pytest.M
     assert judged.clones.names("gate-") == ("gate-1", "gate-2")
 
 
-def test_an_earlier_stage_is_asked_nothing(court: Made) -> None:
-    judged = court()
+def test_an_earlier_stage_is_asked_nothing(shared: Court) -> None:
     model = NO()
-    assert judged.judge({"NOTES.md": "x\n"}, model, last_stage=False).verdict.action == "complete"
+    assert shared.judge({"NOTES.md": "x\n"}, model, last_stage=False).verdict.action == "complete"
     assert model.asked == []
 
 
-def test_a_task_that_verifies_proves_nothing_new(court: Made) -> None:
+def test_a_task_that_verifies_proves_nothing_new(shared: Court) -> None:
     model = NO()
-    judged = court()
-    assert judged.judge({}, model, implements=False).verdict.action == "complete"
+    assert shared.judge({}, model, implements=False).verdict.action == "complete"
     assert model.asked == []
-    weakened = judged.judge(
+    weakened = shared.judge(
         {T: TESTS.replace("== 3", "> 0"), "calc.py": CALC.replace("a + b", "5")}, model, implements=False
     )
     assert weakened.verdict.hook == "evidence"
@@ -275,9 +283,9 @@ def test_a_change_of_checks_that_was_answered_with_yes_becomes_the_base(court: M
     )
 
 
-def test_a_test_that_is_gone_is_asked_though_all_holds(court: Made) -> None:
+def test_a_test_that_is_gone_is_asked_though_all_holds(shared: Court) -> None:
     model = NO()
-    judgement = court().judge(
+    judgement = shared.judge(
         {"calc.py": HALF, "test_half.py": OF_HALF, T: TESTS.partition("    def test_double")[0]}, model
     )
     assert judgement.verdict.hook == "evidence"

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -129,7 +130,7 @@ MEDDLING = [
 def test_no_deceit_completes_a_task(project: Project, thorough: bool) -> None:
     """One after another in the same repository; a person's things are compared file by file."""
     before = Before(project)
-    kinds = [*lineup.sampled(WORDS, 8, thorough=thorough), *lineup.sampled(MEDDLING, 14, thorough=thorough)]
+    kinds = [*lineup.sampled(WORDS, 6, thorough=thorough), *lineup.sampled(MEDDLING, 10, thorough=thorough)]
     lineup.assert_each_was_refused(lineup.run_in(project, kinds))
     before.assert_untouched(project)
 
@@ -235,14 +236,17 @@ def test_killed_by_a_limit_after_the_promise(project: Project, limit: str, told:
 @pytest.mark.parametrize(
     ("mode", "how"), [("auto", "setsid"), ("auto", "env -i PATH=$PATH setsid"), ("off", ""), ("off", "setsid")]
 )
-def test_nothing_changes_the_tree_after_the_agent_ended(project: Project, mode: str, how: str) -> None:
+def test_nothing_of_an_agents_goes_on_after_it_ended(project: Project, mode: str, how: str) -> None:
     """Without the sandbox a process that hides from Ralph is not found: docs/design.md, threat model."""
-    before = Before(project)
-    late = "while kill -0 $$; do sleep 0.02; done; sleep 0.25; echo late > late.txt"
+    before, beats = Before(project), project.beside / "beats"
+    beats.touch()
+    late = f"while kill -0 $$; do sleep 0.02; done; sleep 1; while echo late | tee -a '{beats}' > late.txt; do sleep 0.02; done"
     project.agent(f'{how} sh -c "{late}" >/dev/null 2>&1 &\necho well\n')
-    project.configure(attempts=1, sandbox=mode, gates=[{**TESTS, "command": "sleep 0.4; sh check.sh"}])
+    project.configure(attempts=1, sandbox=mode)
     assert_not_fooled(project, before, project.ralph("run"))
     assert "No file differs" in project.last.feedback
+    time.sleep(1.2)
+    assert beats.read_text() == ""
 
 
 def test_daemon_that_keeps_the_output_open_delays_nothing(project: Project) -> None:
@@ -324,9 +328,13 @@ def test_a_flag_of_the_person_keeps_their_change_out(project: Project) -> None:
 # Being stuck
 
 
-@pytest.mark.parametrize("says", ["", "echo round $RALPH_ATTEMPT > notes-$RALPH_ATTEMPT.md\n"])
-@pytest.mark.parametrize("lie", ["gates", "evidence"])
-def test_a_talkative_liar_is_stuck_after_three_like_a_silent_one(tmp_path: Path, says: str, lie: str) -> None:
+@pytest.mark.parametrize(
+    ("lie", "says"),
+    sample(
+        [(lie, says) for lie in ("gates", "evidence") for says in ("", "echo round > notes-$RALPH_ATTEMPT.md\n")], 2
+    ),
+)
+def test_a_talkative_liar_is_stuck_after_three_like_a_silent_one(tmp_path: Path, lie: str, says: str) -> None:
     """A fresh start with another brief follows, once; the same again blocks the task."""
     script = BREAK if lie == "gates" else "echo more >> docs/guide.md\n"
     agent = f'cat > "$BESIDE/prompt-$RALPH_ATTEMPT"\n{says}{script}echo "Attempt $RALPH_ATTEMPT"\n{CLAIM}'

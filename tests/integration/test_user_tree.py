@@ -10,6 +10,7 @@ import pytest
 
 from tests.harness import FILES, PROMISE, Project, finish, make_project, task
 from tests.meanwhile import WAIT, during
+from tests.sampling import sample
 
 AGENT = (
     'echo ralph > shared.txt; mkdir -p work; echo ralph > "work/$RALPH_TASK.txt"\n'
@@ -87,7 +88,7 @@ def require_whole(project: Project) -> None:
     project.git("fsck", "--no-dangling", "--no-progress")
 
 
-@pytest.mark.parametrize("name", IN_THE_WAY)
+@pytest.mark.parametrize("name", sample(IN_THE_WAY, 4))
 def test_the_branch_waits_and_says_for_what(project: Project, name: str) -> None:
     way = IN_THE_WAY[name]
     ran = during(project, way.does)
@@ -130,7 +131,7 @@ BESIDE = {
 }
 
 
-@pytest.mark.parametrize("name", BESIDE)
+@pytest.mark.parametrize("name", sample(BESIDE, 4))
 def test_what_is_in_nobodys_way(project: Project, name: str) -> None:
     ran = during(project, BESIDE[name])
     assert ran.code == 0, ran.out + ran.err
@@ -203,7 +204,7 @@ def test_a_person_who_merges_what_waits_by_hand(project: Project) -> None:
 # Killed again and again
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", sample(range(2), 1))
 def test_killed_at_any_moment_with_a_person_at_work(tmp_path: Path, seed: int, thorough: bool) -> None:
     """Edits of all kinds stand at and beside the landing's paths; the run dies at random, and is started again."""
     for number in range(25 if thorough else 1):
