@@ -24,14 +24,7 @@ from rulebook_ralph.verify.redaction import MARK, Redactor
 _USER = click.option("--user", is_flag=True, help="In your own file, for all projects, not in the project's.")
 
 
-class _Commands(click.Group):
-    """Lists commands in the order in which they are of use."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return list(self.commands)
-
-
-@click.group(cls=_Commands)
+@click.group()
 def command() -> None:
     """See and change settings: built-in values, then your own file (--user), the project's, RALPH_* variables and
     flags; what comes later wins.

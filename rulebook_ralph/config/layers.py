@@ -29,7 +29,7 @@ BUILT_IN = "built-in"
 ONLY_ONE = "the only one in tools.executors"
 """How the origin of `defaults.executor` begins where nobody set it and one agent is configured."""
 ENVIRONMENT_PREFIX = "RALPH_"
-_ALL_BUT_THE_SAME = 0.92
+_ALL_BUT_THE_SAME = 0.9
 _CAPITAL = re.compile(r"[A-Z]")
 _LARGEST_FILE = 1024 * 1024
 """Bytes; a YAML text may have a quarter as many characters."""
@@ -174,33 +174,28 @@ def _given(flags: Mapping[str, object]) -> dict[str, Any]:
 
 def _environment_layers(environment: Mapping[str, str]) -> list[_Layer]:
     """A layer for each variable that sets a key, in alphabetical order. Other RALPH_* variables are left alone, but
-    RalphError is raised for one that is all but a key: a limit must not get lost.
+    RalphError is raised for one that is all but a key's: a limit must not get lost.
     """
-    sections = {field.encode_name for field in fields_of(Config)}
-    gone = {key.partition(".")[0] for key in GONE}
+    sections = {field.encode_name for field in fields_of(Config)} | {key.partition(".")[0] for key in GONE}
     layers = []
     for name in sorted(each for each in environment if each.startswith(ENVIRONMENT_PREFIX)):
         keys = [camel(part.lower()) for part in name.removeprefix(ENVIRONMENT_PREFIX).split("__")]
-        if keys[0] in sections or (keys[0] in gone and len(keys) > 1):
+        if keys[0] in sections and (keys[0] not in GONE or len(keys) > 1):
             value = _environment_value(environment[name], _type_at(keys), name)
             for key in reversed(keys):
                 value = {key: value}
             layers.append(_layer(Document(value, {}), name, insists=True))
-        elif keys[0] and len(keys) > 1:
-            near = difflib.get_close_matches(keys[0], sections, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise RalphError(f"{name}: there is no section '{keys[0]}' in the configuration{hint}")
-        elif meant := _variable_meant(name):
-            raise RalphError(f"{name} sets nothing; did you mean {meant}? Else give it another name")
+        elif keys[0]:
+            variables = {_variable_of(leaf): leaf for leaf in _built_in(Config, ()) if "." in leaf}
+            close = difflib.get_close_matches(name, variables, n=1, cutoff=_ALL_BUT_THE_SAME)
+            if close or len(keys) > 1:
+                meant = f"did you mean {close[0]}? Else" if close else f"there is no section '{keys[0]}';"
+                raise RalphError(f"{name} sets nothing; {meant} give it another name")
     return layers
 
 
-def _variable_meant(name: str) -> str:
-    """The variable of a key that an unknown one resembles in all but its underscores; empty for none."""
-    words = name.removeprefix(ENVIRONMENT_PREFIX).replace("_", "").lower()
-    leaves = {leaf.replace(".", "").lower(): leaf for leaf in _built_in(Config, ()) if "." in leaf}
-    near = difflib.get_close_matches(words, leaves, n=1, cutoff=_ALL_BUT_THE_SAME)
-    return ENVIRONMENT_PREFIX + _CAPITAL.sub(r"_\g<0>", leaves[near[0]]).replace(".", "__").upper() if near else ""
+def _variable_of(leaf: str) -> str:
+    return ENVIRONMENT_PREFIX + _CAPITAL.sub(r"_\g<0>", leaf).replace(".", "__").upper()
 
 
 def _type_at(keys: Iterable[str]) -> Any:

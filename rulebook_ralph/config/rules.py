@@ -60,7 +60,7 @@ _NAMED: Mapping[str, tuple[str, ...]] = {
     "tools.planners": ("id", "name"),
     "tools.reviewers": ("id", "name"),
     "verification.steps": ("name",),
-    "hooks": ("name", "command"),
+    "hooks": ("name",),
 }
 """Lists of items with names of their own: the key of the name, and what else may be an empty text in them."""
 
@@ -114,8 +114,6 @@ def content_faults(tree: Tree) -> Iterator[Fault]:
             yield from _path_faults(items, path)
         elif key == "tools.executors":
             yield from _fallback_faults(items, path)
-        elif key == "hooks":
-            yield from _hook_faults(items, path)
         elif key == "stages":
             yield from stage_faults(items, path)
 
@@ -126,12 +124,6 @@ def _lists(tree: Tree, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...],
             yield from _lists(dict(value), (*path, key))
         elif isinstance(value, (list, tuple)):
             yield (*path, key), list(value)
-
-
-def _hook_faults(hooks: Sequence[Tree], path: JsonPath) -> Iterator[Fault]:
-    for index, hook in enumerate(hooks):
-        if not hook.get("command", "").strip():
-            yield Fault((*path, index, "command"), "must not be empty")
 
 
 def _path_faults(paths: Sequence[str], place: JsonPath) -> Iterator[Fault]:
