@@ -3,6 +3,8 @@
 A task's own word goes before the files' settings, and a variable or flag goes before the task's word.
 """
 
+from typing import Literal
+
 import msgspec
 
 from rulebook_ralph.config.settings import (
@@ -152,6 +154,12 @@ def over_budget(config: Config, task: Task, judged: Iteration | None = None) -> 
     if limits.max_tokens is not None and tokens >= limits.max_tokens:
         return f"its {limits.max_tokens:,} tokens are used up (overrides.limits.maxTokens; {tokens:,})"
     return ""
+
+
+def rollback_for(config: Config, task: Task) -> Literal["keep", "reset"]:
+    """What becomes of the work of a failed attempt: the task's own word, else the project's."""
+    own = None if _insists(config, "git.rollback") else _overrides(task).git.rollback
+    return own or config.git.rollback
 
 
 def money_left(config: Config, task: Task, *, spent: float, share: float = 1.0) -> float | None:

@@ -216,6 +216,7 @@ class Opening:
         max_iterations: int,
     ) -> prompt.Prompt:
         repository = self.project.repository
+        standing = self._standing(last, found.base)
         changed = [change.path for change in changes(repository, found.base, found.tree)] if found.kept else []
         return self.templates.prompt(
             prompt.Situation(
@@ -228,7 +229,8 @@ class Opening:
                 progress=self.journal.progress,
                 commits=repository.recent_commits(RECENT_COMMITS, until=found.base),
                 feedback=last.feedback if last else "",
-                last=last if found.kept or (last and last.feedback) else None,
+                last=last if found.kept or standing or (last and last.feedback) else None,
+                standing=standing,
                 red=self.verifiers.gates.red_on(found.base),
                 iteration=index,
                 max_iterations=max_iterations,
@@ -236,6 +238,15 @@ class Opening:
                 beside=self.workers.most > 1,
             )
         )
+
+    def _standing(self, last: Iteration | None, base: str) -> str:
+        """The commit that completed the task before it was reopened, where all of its work still stands at the base."""
+        repository = self.project.repository
+        commit = last.commit if last is not None and last.commit else ""
+        if last is None or not commit or not repository.contains(commit, within=base):
+            return ""
+        moved = {change.path for change in changes(repository, commit, base)}
+        return "" if moved & set(last.files_changed) else commit
 
     def _event(
         self, record: Iteration, task: Task, *, index: int, max_iterations: int, executor: str

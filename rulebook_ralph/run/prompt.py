@@ -68,8 +68,9 @@ class Prompt:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
     """All that goes into a prompt, as values. `iteration` is that of this run, `changed` what was changed for the task
-    so far; `last` is the attempt before, where this one goes on from it or answers to it; `red` are the gates that were
-    red on the base already; `beside`: other agents work at the same time.
+    so far; `last` is the attempt before, where this one goes on from it or answers to it; `standing` is the commit that
+    completed the task before it was reopened, where its work still stands; `red` are the gates that were red on the
+    base already; `beside`: other agents work at the same time.
     """
 
     config: Config
@@ -85,6 +86,7 @@ class Situation:
     commits: Sequence[str] = ()
     feedback: str = ""
     last: Iteration | None = None
+    standing: str = ""
     red: Sequence[CheckResult] = ()
     beside: bool = False
 
@@ -133,7 +135,7 @@ def variables(situation: Situation, budget: int) -> dict[str, object]:
         "description": rest.text(task.description, 0.15),
         "red": rest.items(map(_red, now.red), 0.06),
         "may_change": rest.items(task.may_change, 0.01),
-        "last": rest.items(_last_reported(now.last), 0.05) if now.last else [],
+        "last": rest.items(_last_reported(now.last, now.standing), 0.05) if now.last else [],
         "outcome": rest.text(task.outcome, 0.03),
         "notes": rest.text(task.notes, 0.03),
         "statuses": rest.text(status_table(now.prd), 0.06),
@@ -158,9 +160,12 @@ def _red(result: CheckResult) -> str:
     return f"{told}. Its output:\n{output}" if output.strip() else told
 
 
-def _last_reported(last: Iteration) -> Iterator[str]:
+def _last_reported(last: Iteration, standing: str) -> Iterator[str]:
     """What the attempt before said and did, in its own words and by git."""
     parsed = last.parsed
+    if standing:
+        told = f"It was completed in commit {standing[:12]}, and reopened. That work still stands in the tree"
+        yield f"{told}: see what of the task is missing or wrong now, with: git show {standing[:12]}"
     if parsed is not None and parsed.summary:
         yield f"It reported ({parsed.status}): {one_line(parsed.summary, _LONGEST_REPORT)}"
     if parsed is not None and parsed.errors:

@@ -185,7 +185,7 @@ class Settling:
             over_budget=requirements.over_budget(self.config, task, judged),
             retry_after=judged.fault.resets_at if judged.fault and judged.fault.kind == "usage-limit" else None,
         )
-        rollback = self.config.git.rollback
+        rollback = requirements.rollback_for(self.config, task)
         return policy.settle(judged.verdict, standing, feedback=judged.feedback, rollback=rollback)
 
     def _task(self, judged: Iteration) -> Task:

@@ -148,6 +148,15 @@ class TaskLimits(Settings, frozen=True, kw_only=True):
     max_tokens: PositiveInt | None = None
 
 
+class TaskGit(Settings, frozen=True, kw_only=True):
+    """What Ralph does with git at a task.
+
+    rollback: After a failed attempt, keep its work for the next one to refine, or reset to the state before it.
+    """
+
+    rollback: Literal["keep", "reset"] | None = None
+
+
 class Overrides(Settings, frozen=True, kw_only=True):
     """What a task says of its own; whatever is left out is the project's.
 
@@ -158,6 +167,7 @@ class Overrides(Settings, frozen=True, kw_only=True):
     stages: The stages that the task goes through; every role that `completion` names is added.
     stopCriteria: What a stage must show besides its gates and criteria.
     limits: The task's own limits.
+    git: What Ralph does with git at the task.
     """
 
     executor: str = ""
@@ -167,3 +177,4 @@ class Overrides(Settings, frozen=True, kw_only=True):
     stages: tuple[Stage, ...] = ()
     stop_criteria: StopCriteria = StopCriteria()
     limits: TaskLimits = TaskLimits()
+    git: TaskGit = TaskGit()

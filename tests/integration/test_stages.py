@@ -279,3 +279,47 @@ def test_the_criteria_of_earlier_stages_hold_for_what_lands(tmp_path: Path) -> N
     assert project.last.verdict is not None
     assert project.last.verdict.hook == "criteria"
     assert "grep -q round work.txt" in project.last.feedback
+
+
+# A task that is worked on again
+
+
+def test_a_reopened_task_whose_work_still_stands_is_told_so_at_its_first_attempt(tmp_path: Path) -> None:
+    project = staged(tmp_path, HONEST, stages=["coder"])
+    assert project.ralph("run").code == 0
+    commit = project.last.commit or ""
+    assert project.ralph("task", "reopen", "one", "--reason", "look again").code == 0
+    project.agent(KEEPS_THE_PROMPT + "echo more >> more.txt\n" + PROMISE)
+    assert project.ralph("run").code == 0
+    assert f"completed in commit {commit[:12]}, and reopened" in prompt(project, project.last)
+    project.git("revert", "--no-edit", project.last.commit or "")
+    project.ralph("task", "reopen", "one", "--reason", "it was reverted")
+    project.agent(KEEPS_THE_PROMPT + "echo yet more >> more.txt\n" + PROMISE)
+    assert project.ralph("run").code == 0
+    assert "and reopened" not in prompt(project, project.last)
+
+
+def test_the_final_review_looks_at_the_branch_and_reopens_the_tasks_concerned(tmp_path: Path) -> None:
+    found = {"file": "made-two.txt", "lines": [1, 1], "type": "logic_bug", "severity": "high", "suggestion": ""}
+    found |= {"description": "It is wrong.", "agentPrompt": "Write it twice."}
+    project = staged(
+        tmp_path,
+        'if test -z "$RALPH_TASK"; then if mkdir "$BESIDE/reviewed" 2>/dev/null; then cat "$BESIDE/revise.json"; else\n'
+        'echo \'{"decision": "SHIP", "issues": []}\'; fi; exit 0; fi\n'
+        "echo made >> made-$RALPH_TASK.txt\n" + PROMISE,
+        tasks=[task("one"), task("two")],
+        stages=["coder"],
+        defaults={"executor": "script", "finalReviewer": "script"},
+    )
+    (project.beside / "revise.json").write_text(json.dumps({"decision": "REVISE", "issues": [found]}))
+    assert project.ralph("run").code == 0
+    assert [record.task_id for record in project.records] == ["one", "two", "two"]
+    assert "Write it twice." in prompt(project, project.last)
+
+
+def test_a_task_has_its_own_way_with_git_and_its_own_limits(tmp_path: Path) -> None:
+    own = {"limits": {"maxIterations": 2}, "git": {"rollback": "reset"}}
+    project = staged(tmp_path, "echo x >> x.txt\n", stages=["coder"], tasks=[task("one", overrides=own), task("two")])
+    assert project.ralph("run", "--max-iterations", "4").code != 0
+    of = {name: [record for record in project.records if record.task_id == name] for name in ("one", "two")}
+    assert [len(of["one"]), of["one"][0].rolled_back, of["two"][0].rolled_back] == [2, True, False]
