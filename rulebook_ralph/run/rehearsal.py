@@ -1,19 +1,31 @@
 """`--dry-run`: the plan of a run and its first prompt, touching nothing."""
 
+from rulebook_ralph.agents.roster import Roster
 from rulebook_ralph.config import requirements
-from rulebook_ralph.run import preflight, prompt, summaries, templates
+from rulebook_ralph.config.settings import Config
+from rulebook_ralph.process.cancellation import Cancellation
+from rulebook_ralph.run import expectations, preflight, prompt, summaries, templates
 from rulebook_ralph.run.opening import RECENT_COMMITS
 from rulebook_ralph.run.project import Project, RunOptions
 from rulebook_ralph.run.start import load_prd
 from rulebook_ralph.tasks import history, lifecycle, progress, selection
-from rulebook_ralph.tasks.model import Prd, Value
-from rulebook_ralph.tasks.text import counted
+from rulebook_ralph.tasks.model import Prd, Stage, Task, Value
+from rulebook_ralph.tasks.text import counted, printable, printable_text, span
+
+
+class RehearsedStage(Value, frozen=True, kw_only=True):
+    """`agent` works on it; `criteria` are in words what completes it."""
+
+    stage: Stage
+    agent: str
+    criteria: tuple[str, ...]
 
 
 class RehearsedTask(Value, frozen=True, kw_only=True):
     id: str
     title: str
     max_attempts: int
+    stages: tuple[RehearsedStage, ...]
 
 
 class RehearsedGate(Value, frozen=True, kw_only=True):
@@ -23,7 +35,7 @@ class RehearsedGate(Value, frozen=True, kw_only=True):
 
 class Rehearsal(Value, frozen=True, kw_only=True):
     """What a run would do: the tasks in order with their most attempts, the most iterations, the first prompt; `reason`
-    says why there is nothing to do.
+    says why there is nothing to do, `judge` which model is asked, `unasked` why none can be.
     """
 
     agent: str
@@ -33,6 +45,8 @@ class Rehearsal(Value, frozen=True, kw_only=True):
     max_wall_time: float | None
     max_cost_usd: float | None
     gates: tuple[RehearsedGate, ...]
+    judge: str
+    unasked: str
     reason: str | None
     prompt: str
 
@@ -50,20 +64,36 @@ def rehearse(project: Project, options: RunOptions, prd: Prd | None = None) -> R
     order = selection.plan(prd, only=options.only, reopen=reopen)
     first = selection.next_task(prd, only=options.only, reopen=reopen)
     attempts = [requirements.attempts_left(config, task) for task in order]
+    roster = Roster(config, project.environment)
+    judge = roster.judging_model(Cancellation())
     most = config.limits.max_iterations or max(1, sum(attempts))
     return Rehearsal(
         agent=config.defaults.executor,
         branch=options.branch or prd.work_branch,
         tasks=tuple(
-            RehearsedTask(id=task.id, title=task.title, max_attempts=left)
+            RehearsedTask(id=task.id, title=task.title, max_attempts=left, stages=_stages(config, roster, task))
             for task, left in zip(order, attempts, strict=True)
         ),
         max_iterations=most,
         max_wall_time=config.limits.max_run_wall_time,
         max_cost_usd=config.limits.max_cost_usd,
         gates=tuple(RehearsedGate(name=step.name, command=step.command) for step in config.verification.gates),
+        judge=judge.name,
+        unasked=judge.missing,
         reason=None if first else summaries.why_nothing_is_left(prd, only=options.only).reason,
         prompt=_prompt(project, prd, first.id, most) if first else "",
+    )
+
+
+def _stages(config: Config, roster: Roster, task: Task) -> tuple[RehearsedStage, ...]:
+    return tuple(
+        RehearsedStage(
+            stage=stage,
+            agent=roster.name_of(requirements.executor_for(config, task, stage)),
+            criteria=(f"The promise {criteria.promise}.", *expectations.told(criteria, task)),
+        )
+        for stage in requirements.stages_of(config, task)
+        for criteria in [requirements.criteria_for(config, task, stage)]
     )
 
 
@@ -71,23 +101,28 @@ def as_text(found: Rehearsal) -> str:
     """What a run would do, for people."""
     if not found.tasks:
         return f"Nothing to do: {found.reason}"
-    time = "no time limit" if found.max_wall_time is None else f"at most {found.max_wall_time:.0f} s"
+    time = "no time limit" if found.max_wall_time is None else f"at most {span(found.max_wall_time)}"
     cost = "no cost limit" if found.max_cost_usd is None else f"at most ${found.max_cost_usd:.2f}"
+    asked = (
+        f"{found.judge} is asked"
+        if found.judge
+        else f"nobody can be asked ({found.unasked}), so the work waits for you"
+    )
     lines = [
         f"Would work on branch {found.branch} with {found.agent}.",
         f"At most {counted(found.max_iterations, 'iteration')}, {time}, {cost}.",
+        f"Where a model is to judge, {asked}.",
         "",
         "Tasks, in this order:",
-        *(f"  {each.id}: {each.title} (at most {counted(each.max_attempts, 'attempt')})" for each in found.tasks),
-        "",
-        "Gates after each attempt:",
-        *([f"  {gate.name}: {gate.command}" for gate in found.gates] or ["  none"]),
-        "",
-        "The first prompt:",
-        "",
-        found.prompt,
     ]
-    return "\n".join(lines)
+    for task in found.tasks:
+        lines.append(f"  {task.id}: {printable(task.title)} (at most {counted(task.max_attempts, 'attempt')})")
+        for stage in task.stages:
+            lines.append(f"    {stage.stage} by {printable(stage.agent)}:")
+            lines += [f"      {printable(line)}" for line in stage.criteria]
+    lines += ["", "Gates after each attempt:"]
+    lines += [f"  {gate.name}: {printable(gate.command)}" for gate in found.gates] or ["  none"]
+    return "\n".join([*lines, "", "The first prompt:", "", printable_text(found.prompt)])
 
 
 def _prompt(project: Project, prd: Prd, task_id: str, most: int) -> str:

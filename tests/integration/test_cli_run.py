@@ -69,11 +69,21 @@ def test_quiet_says_ends_only(project: Project) -> None:
 
 
 def test_a_dry_run_prints_the_plan_and_touches_nothing(project: Project) -> None:
+    criteria = {
+        "promise": "READ",
+        "verificationMethod": "semantic",
+        "verificationConfig": {"checkFor": ["it reads well"]},
+    }
+    project.tasks(task("one", completion={"reviewer": criteria}), task("two", title="Do \x1b[31m\u202etwo"))
     before = picture(project.root)
     ran = project.ralph("run", "--dry-run", "--max-iterations", "3")
     assert ran.code == 0
     for text in ("Would work on branch ralph/toy with script.", "At most 3 iterations", "  two: Do two", "sh check.sh"):
         assert text in ran.out
+    assert "    coder by script:\n      The promise IMPLEMENTATION_COMPLETE." in ran.out
+    assert "    reviewer by script:\n      The promise READ.\n      A model judges" in ran.out
+    assert "Where a model is to judge, nobody can be asked (" in ran.out
+    assert not {"\x1b", "\u202e"} & set(ran.out)
     assert project.ralph("run", "--dry-run", "--json").json["tasks"][0]["id"] == "one"
     assert picture(project.root) == before
 
