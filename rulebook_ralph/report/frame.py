@@ -37,7 +37,7 @@ def frame(scene: Scene, now: datetime, *, width: int, height: int) -> list[Text]
         return []
     beside = width >= _WIDE and bool(scene.listed.tasks)
     column = width - _LIST_COLUMNS - 3 if beside else width
-    foot = _foot(scene, column) if height >= _LOW else []
+    foot = _foot(scene, listed=beside) if height >= _LOW else []
     rows = _sums(scene, now, column)
     if scene.waiting is not None:
         rows.insert(0, Text(f"◷ {words.waiting(scene.waiting)}", "bold yellow"))
@@ -56,11 +56,11 @@ def frame(scene: Scene, now: datetime, *, width: int, height: int) -> list[Text]
     return rows
 
 
-def _foot(scene: Scene, width: int) -> list[Text]:
+def _foot(scene: Scene, *, listed: bool) -> list[Text]:
     """The next tasks where there is no room for a list of them, and the keys."""
     rows = []
     following = [each for each in scene.listed.tasks if each.status == "pending"]
-    if following and width < _WIDE - _LIST_COLUMNS:
+    if following and not listed:
         names = some([clipped(each.task_id) for each in following], _NEXT)
         rows.append(Text(f"  next: {names}", "dim"))
     if scene.question:

@@ -30,6 +30,7 @@ from rulebook_ralph.report.frame import frame
 from rulebook_ralph.report.keys import Keyboard
 from rulebook_ralph.report.scene import Lane, Scene
 from rulebook_ralph.report.stream import Stream
+from rulebook_ralph.tasks.results import CheckResult
 from rulebook_ralph.tasks.text import clipped, duration
 
 _LASTING = Notice | BranchWaiting | RunPlanned | GateEnded | ReviewEnded | IterationSettled | RunEnded
@@ -226,9 +227,17 @@ def lasting_rows(event: Event, lane: Lane, width: int) -> list[Text]:
     if isinstance(event, IterationSettled):
         ended = [gate.result for gate in lane.gates.values() if gate.result is not None]
         if ended:
-            facts = (f"{clipped(each.step)} {each.ending} {duration(each.duration_ms / 1000)}" for each in ended)
+            facts = (
+                f"{clipped(each.step)} {_ended(each, event)} {duration(each.duration_ms / 1000)}" for each in ended
+            )
             rows.append(Text(f"  {' · '.join(facts)}", "dim"))
     return rows
+
+
+def _ended(gate: CheckResult, settled: IterationSettled) -> str:
+    """A gate that is red although the work was accepted was red before."""
+    holds = settled.outcome in {"completed", "verified"}
+    return "red before, not counted" if holds and gate.failed and gate.required else gate.ending
 
 
 def _mark(event: Event) -> tuple[str, str]:

@@ -147,7 +147,7 @@ def judged(
     is judged again.
     """
     repository = verifiers.repository
-    verifiers = replace(verifiers, report=worker.report)
+    verifiers = replace(verifiers, report=worker.report, gates=verifiers.gates.reporting(worker.report))
     outcome = Outcome(
         assignment=assignment,
         result=result,

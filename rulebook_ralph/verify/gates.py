@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
+from copy import copy
 from dataclasses import dataclass, field
 from threading import Event as Flag
 
@@ -105,6 +106,12 @@ class GateRunner:
         self._commits: dict[str, str] = {}
         self._confirmed: set[tuple[str, str]] = set()
         self._red_on_base: set[str] = set()
+
+    def reporting(self, report: Callable[[events.Event], None]) -> "GateRunner":
+        """The same one, which knows and remembers the same, for an attempt of which others are told by `report`."""
+        other = copy(self)
+        other.report = report
+        return other
 
     # Gates
 
@@ -258,7 +265,7 @@ class GateRunner:
             if session.on_base:
                 if step.name not in self._red_on_base and _lacks_something(run):
                     self.report(events.Notice("warning", _LACKING.format(step.name)))
-                self._red_on_base = self._red_on_base - {step.name} | ({step.name} if result.failed else set())
+                (self._red_on_base.add if result.failed else self._red_on_base.discard)(step.name)
             elif result.failed and not session.about and step.name in self._red_on_base:
                 result = replace(result, reason=f"{result.reason}; {RED_BEFORE}")
             self.report(events.GateEnded(result, session.on_base, session.about))

@@ -112,9 +112,11 @@ def test_a_limit_of_cost_that_cannot_hold_is_refused(project: Project) -> None:
 
 
 def test_several_tasks_at_once(project: Project) -> None:
-    ran = project.ralph("run", "--parallel", "2")
+    ran = project.ralph("run", "--parallel", "2", "--events")
     assert ran.code == 0, ran
-    assert "2 at once" in ran.out
+    assert "2 at once" in ran.err
+    gates = [event for event in map(json.loads, ran.out.splitlines()) if event["event"] == "GateEnded"]
+    assert {event.get("iterationNumber") for event in gates if not event["onBase"] and not event["about"]} == {1, 2}
     assert project.task_commits().keys() == {"one", "two"}
 
 

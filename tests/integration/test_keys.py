@@ -29,7 +29,7 @@ def go_on(project: Project) -> None:
 
 def test_p_lets_the_iteration_end_and_p_again_takes_it_back(project: Project) -> None:
     with run(project) as terminal:
-        terminal.shows("▸ one", "looking around", "p pause")
+        terminal.shows("▸ one", "looking around", "p pause", "next: two")
         terminal.press("p")
         terminal.shows("pausing: the run ends after iteration #1 (one)")
         terminal.press("p")
