@@ -82,7 +82,7 @@ def test_steps_have_real_effects_and_are_told(tmp_path: Path) -> None:
         ("Bash", "echo no; exit 3", False),
     ]
     assert got.tool_results[3].output == f"ran\n{workspace.resolve()}\n"
-    assert activities[0] == AgentActivity("text", "I begin.")
+    assert activities[0] == AgentActivity("text", "I begin.", "I begin.\nmore")
     assert activities[1:3] == [AgentActivity("tool", "Write", "a/b.txt"), AgentActivity("tool", "Edit", "code.py")]
 
 

@@ -124,7 +124,7 @@ def test_ch6_every_iteration_can_be_looked_at(story: Story) -> None:
     assert shown.code == 0
     assert "the hook 'guide' asks for another attempt: say it in the guide too" in shown.out
     assert story.project.ralph("show", "1", "--prompt").out.strip() == story.prompt("one", 1).strip()
-    assert "it fell" in story.project.ralph("show", "1", "--output").out
+    assert "it fell" in story.project.ralph("show", "1", "--raw").out
 
 
 def test_ch7_hooks_are_configured_and_decide(story: Story) -> None:
