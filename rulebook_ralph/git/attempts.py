@@ -95,8 +95,7 @@ def save_attempt(repository: Repository, attempt: Attempt, *, seconds: int) -> s
             entries["output.log"] = Entry("100644", _stored_output(repository, attempt, new))
         beside = new.commit(new.tree(entries), (), "prompt and output of an attempt", who=_WHO, seconds=seconds)
         commit = new.commit(attempt.tree, (attempt.base, beside), attempt.message, who=_WHO, seconds=seconds)
-        repository.objects.write(new)
-        repository.objects.move(attempt.reference, commit)
+        repository.objects.save(new, attempt.reference, commit)
     except GitError as error:
         raise _unsaved(repository, error) from None
     return commit
@@ -158,8 +157,7 @@ def save_state(
         before = repository.tree_of(parent) if parent else None
         tree = tree_with(objects, before, entries, new)
         commit = new.commit(tree, (parent,) if parent else (), message, who=_WHO, seconds=seconds)
-        objects.write(new)
-        objects.move(reference, commit)
+        objects.save(new, reference, commit)
     except GitError as error:
         raise _unsaved(repository, error) from None
     return commit

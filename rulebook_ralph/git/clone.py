@@ -110,12 +110,17 @@ class Clone:
         (self._own.git_dir / "prepared").unlink(missing_ok=True)
         self._prepared, self.fresh = frozenset(), True
 
-    def capture(self) -> Captured:
-        """The tree that stands in the clone now. Raises RalphError, GitError."""
+    def capture(self, *, anew: bool = False) -> Captured:
+        """The tree that stands in the clone now. Raises RalphError, GitError.
+
+        `anew`: a person's `git gc` may have removed objects of the last capture, which the index says are there.
+        """
         if not self.is_there:
             raise RalphError(f"{self.root} was removed, or something else put in its place")
         self._unlock_index()
         self._tree = ""
+        if anew:
+            self._own.run("read-tree", "--reset", self._base)
         with self._writing():
             try:
                 captured = capture(self._own, self._prepared)

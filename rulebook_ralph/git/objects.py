@@ -201,6 +201,17 @@ class Objects:
 
     # Refs
 
+    def save(self, new: NewObjects, reference: str, commit: str) -> None:
+        """Write the objects and have a ref name the commit among them. Raises GitError, RalphError."""
+        self.write(new)
+        try:
+            self.move(reference, commit)
+        except GitError:
+            if self.find(commit):
+                raise
+            self.write(new)  # a person's `git gc --prune=now` took what no ref named yet
+            self.move(reference, commit)
+
     def move(self, reference: str, new: str | None, old: str = "") -> None:
         """Have a ref name that object, or no more be there; with `old` only where it names that. Raises GitError."""
         order = f"update {reference} {new} {old}" if new else f"delete {reference} {old}"

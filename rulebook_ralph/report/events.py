@@ -184,6 +184,7 @@ class RunEnded(_Event, frozen=True):
     next_steps: tuple[str, ...] = ()
     totals: Totals | None = None
     """Of all runs, where there was an earlier one."""
+    only: tuple[str, ...] = ()
 
 
 Event = (

@@ -174,6 +174,8 @@ def ending(event: RunEnded) -> str:
     words = STOPS.get(event.stop_reason, event.stop_reason)
     if event.stop_reason == "blocked" and event.tasks and all(task.status == "completed" for task in event.tasks):
         words = "ended, but not complete"
+    if event.stop_reason == "complete" and event.only:
+        words = f"{some([clipped(task_id) for task_id in event.only])} complete"
     blocked = f", {event.failed_count:,} blocked" if event.failed_count else ""
     facts = [f"{event.completed_count:,} completed{blocked}", count(event.iterations, "iteration")]
     facts += [duration(event.duration_ms / 1000), *spent(event.cost_usd, event.tokens, event.iterations)]

@@ -13,6 +13,7 @@ from rulebook_ralph.agents.agent import Agent, AgentLimits, Invocation
 from rulebook_ralph.config.settings import StopCriteria
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git import attempts
+from rulebook_ralph.git.capture import Captured
 from rulebook_ralph.git.diff import Change, changes
 from rulebook_ralph.git.landing import commit_tree
 from rulebook_ralph.git.repository import GitError
@@ -102,15 +103,34 @@ def attempt(assignment: Assignment, worker: Worker, verifiers: Verifiers) -> Out
     result = _execute(assignment, worker, verifiers)
     parsed = cleaned(parser.parse(result), verifiers.redactor.clean_cut)
     try:
-        captured = worker.capture()
+        try:
+            captured, snapshot = _captured(assignment, worker, verifiers)
+        except GitError as error:
+            if error.code < 0:
+                raise
+            captured, snapshot = _captured(assignment, worker, verifiers, anew=True)
     except (GitError, RalphError) as error:
         if worker.is_there and (not isinstance(error, GitError) or error.code >= 0):
             raise
         return _unreadable(assignment, verifiers, result, parsed, str(error))
     for note in captured.notes:
         worker.report(Notice("warning", note))
-    snapshot = _keep(assignment, captured.tree, verifiers)
     return judged(assignment, captured.tree, worker, verifiers, result=result, parsed=parsed, snapshot=snapshot)
+
+
+def _captured(
+    assignment: Assignment, worker: Worker, verifiers: Verifiers, *, anew: bool = False
+) -> tuple[Captured, str]:
+    """What the agent left, read and saved. Raises GitError where a person's `git gc --prune=now` took some of it before
+    a ref named it: it still stands in the clone then.
+    """
+    captured = worker.capture(anew=anew)
+    snapshot = _keep(assignment, captured.tree, verifiers)
+    repository = verifiers.repository
+    for change in changes(repository, assignment.base, captured.tree):
+        if change.status != "D" and not change.is_gitlink and repository.objects.find(change.new_oid) is None:
+            raise GitError(("cat-file", change.new_oid), 128, f"{change.path} is gone from git's objects")
+    return captured, snapshot
 
 
 def _unreadable(

@@ -29,6 +29,7 @@ from rulebook_ralph.run.project import Project, RunOptions
 from rulebook_ralph.run.start import Reread, prepare
 from rulebook_ralph.tasks import selection
 from rulebook_ralph.tasks.model import Prd
+from rulebook_ralph.tasks.results import Verdict
 from rulebook_ralph.verify.workspace import Cancelled
 
 ALIKE_BLOCKED = 3
@@ -175,6 +176,7 @@ class Run:
         self._orders = orders
         self._reread = reread
         self._happened: SimpleQueue[None] = SimpleQueue()
+        self._pool: ThreadPoolExecutor | None = None
         self._working: dict[str, Worked] = {}
         self._started = clock.monotonic()
         self._listed: events.TasksListed | None = None
@@ -202,7 +204,7 @@ class Run:
             self._say_plan()
             try:
                 with suppress(Cancelled):  # the first step is told of it
-                    prepared.take_baseline()
+                    self._aside(prepared.take_baseline)
                 while (ended := self._step()) is None:
                     pass
             except BaseException:
@@ -295,6 +297,13 @@ class Run:
     def _start(self, task_id: str) -> None:
         """Open an iteration and have a worker work on it; nothing is opened where the agent is to be waited for."""
         prepared, progress = self._prepared, self._progress
+        base = prepared.branch.tip()
+        try:
+            self._aside(lambda: prepared.verifiers.gates.red_on(base))
+        except Cancelled:  # the next step is told of it
+            return
+        if not prepared.journal.prd.has(task_id):  # a person removed it meanwhile
+            return
         task = prepared.journal.prd.task(task_id)
         response = prepared.retry.before(task, prepared.opening.executor_of(task))
         if response is not None and (response.remedy == "stop" or response.until is not None):
@@ -310,7 +319,22 @@ class Run:
         )
         self._submit(opened, attempt, opened.assignment)
 
+    def _aside(self, gates: Callable[[], object]) -> None:
+        """Have gates run in a thread of the pool, as long as they take; a person's changes are made meanwhile."""
+        if self._pool is None:
+            gates()
+            return
+        future = self._pool.submit(gates)
+        future.add_done_callback(lambda _: self._wake())
+        while not future.done():
+            self._orders.take_edits(self._prepared.apply_edit)
+            with suppress(Empty):
+                self._happened.get(timeout=_LONGEST_WAIT)
+        future.result()
+
     def _submit(self, opened: Opened, work: Callable[..., Outcome], *arguments: object) -> None:
+        if self._pool is None:
+            raise RuntimeError("no run goes on")
         future = self._pool.submit(work, *arguments, opened.worker, self._prepared.verifiers)
         self._working[opened.assignment.task.id] = Worked(opened, future)
         future.add_done_callback(lambda _: self._wake())
@@ -319,7 +343,7 @@ class Run:
         """Settle what came back; work that holds, but not on top of today's branch, is judged there first."""
         prepared, progress = self._prepared, self._progress
         worked = self._working.pop(task_id)
-        opened, outcome = worked.opened, self._as_ordered(worked.future.result())
+        opened, outcome = worked.opened, self._as_ordered(self._if_wanted(worked.future.result()))
         tip = prepared.branch.tip()
         if outcome.lands and tip != outcome.assignment.base:
             opened = replace(opened, assignment=outcome.assignment)
@@ -354,6 +378,14 @@ class Run:
             self._bear(settled.response.remedy, settled.response.reason, settled.response.until)
         elif (reason := settled.decision.run_stop_reason) is not None:
             progress.ending = progress.ending or Stop(reason, settled.decision.run_stop_text)
+
+    def _if_wanted(self, outcome: Outcome) -> Outcome:
+        """Work at a task that a person took out of the list, or gave another id, does not land."""
+        if not outcome.lands or self._prepared.journal.prd.has(outcome.assignment.task.id):
+            return outcome
+        told = f"{outcome.assignment.task.id} is not in the task list any more; its work is kept in {outcome.snapshot}"
+        verdict = Verdict(action="continue", hook="task", reason=told, counts=False)
+        return replace(outcome, judgement=replace(outcome.judgement, verdict=verdict), commit=None)
 
     def _as_ordered(self, outcome: Outcome) -> Outcome:
         """An attempt that 'ralph cancel' cut short is said to be cancelled."""
@@ -407,7 +439,8 @@ class Run:
     def _finish(self, stop: Stop) -> events.RunEnded | None:
         """All is written, committed and told; None where the final review gives the run more to do."""
         prepared, progress = self._prepared, self._progress
-        if stop.stop_reason == "complete" and progress.reviews < conclusion.MOST_REVIEWS:
+        all_done = all(task.status == "completed" for task in prepared.journal.prd.tasks)
+        if stop.stop_reason == "complete" and all_done and progress.reviews < conclusion.MOST_REVIEWS:
             progress.reviews += 1
             if conclusion.final_review(prepared):
                 return None

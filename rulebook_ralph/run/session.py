@@ -148,7 +148,7 @@ class SessionWorker(Worker):
     def prepare(self, base: str, tree: str) -> None:  # noqa: ARG002 - it was held when the iteration was opened
         self.base = base
 
-    def capture(self) -> Captured:
+    def capture(self, *, anew: bool = False) -> Captured:  # noqa: ARG002 - as of clones
         """The work as a change of its base. What was done to HEAD, the branch and the index is undone."""
         captured = self._tree.capture()
         tree = self._tree.as_work_on(self.base, captured.tree)

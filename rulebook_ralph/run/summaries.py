@@ -150,6 +150,7 @@ def run_ended(
         iterations=tally.iterations,
         completed_count=completed,
         failed_count=sum(task.status == "blocked" for task in asked),
+        only=tuple(only),
         cost_usd=tally.cost_usd,
         tokens=tally.tokens,
         duration_ms=round(duration * 1000),

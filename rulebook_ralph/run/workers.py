@@ -68,9 +68,9 @@ class Worker:
         except OSError as error:
             raise unwritable(self._note, error) from None
 
-    def capture(self) -> Captured:
-        """What stands there now."""
-        return self._clone.capture()
+    def capture(self, *, anew: bool = False) -> Captured:
+        """What stands there now; `anew` where git's objects of the last capture may be gone."""
+        return self._clone.capture(anew=anew)
 
     def priced(self, result: AgentResult, executor: str, model: str) -> AgentResult:
         return self._roster.completed(result, executor, model)

@@ -42,6 +42,14 @@ def test_the_object_of_json(project: Project) -> None:
     assert [each.status for each in project.prd.tasks] == ["completed", "pending"]
 
 
+def test_of_one_task_nothing_is_said_of_others(project: Project) -> None:
+    project.tasks(task("one"), task("two", status="blocked", blocked_reason="no way"))
+    ran = project.ralph("run", "--json", "--task", "one")
+    assert (ran.code, ran.json["success"], ran.json["failedCount"], ran.json["blockingIssue"]) == (0, True, 0, None)
+    assert "one complete: 1 completed" in ran.err
+    assert "all complete" not in ran.err
+
+
 def test_a_refusal_is_an_object_too(project: Project) -> None:
     ran = project.ralph("run", "--json", "--task", "three")
     assert (ran.code, ran.json["success"], ran.json["stopReason"]) == (2, False, "error")
@@ -65,7 +73,7 @@ def test_events_are_lines_as_they_happen(project: Project) -> None:
 def test_quiet_says_ends_only(project: Project) -> None:
     out = project.ralph("run", "--quiet", "--task", "one").out
     said = [line.split(" ", 1)[1][:6] for line in out.splitlines()]
-    assert [each for each in said if each not in ("warnin", "next: ")] == ["#1 one", "all co"]
+    assert [each for each in said if each not in ("warnin", "next: ")] == ["#1 one", "one co"]
 
 
 def test_a_dry_run_prints_the_plan_and_touches_nothing(project: Project) -> None:

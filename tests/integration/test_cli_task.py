@@ -394,6 +394,18 @@ def test_while_a_run_goes_on_it_takes_the_edit(project: Project) -> None:
     assert project.task("one").status == "completed"
 
 
+def test_while_a_workspace_is_set_up_the_edit_is_taken_at_once(project: Project) -> None:
+    beside = project.beside
+    project.configure(workspace={"setup": f"touch {beside}/began; while ! [ -e {beside}/go ]; do sleep 0.02; done"})
+    process = project.start("run", "--task", "one")
+    wait_for(lambda: (beside / "began").exists() or process.poll() is not None, "the setup's start")
+    added = project.ralph("task", "add", "x", "X", "--outcome", "It is x", "--acceptance", "x is there")
+    (beside / "go").touch()
+    assert added.code == 0, added
+    assert finish(process).code == 0
+    assert project.task("x").title == "X"
+
+
 def test_a_status_that_was_set_between_two_runs_stays(project: Project) -> None:
     assert project.ralph("run", "--task", "one").code == 0
     assert said_at_all(project, "reopen", "one", "--reason", "again") == "one: pending again"

@@ -202,6 +202,13 @@ def test_a_file_that_cannot_be_read_is_left_and_said_and_waited_for(project: Pro
     assert len(project.records) == 3
 
 
+def test_a_task_that_gets_another_id_while_it_is_worked_on_lands_once(project: Project) -> None:
+    ran = during(project, """sed -i 's/"id": "two"/"id": "second"/' .rulebook-ralph/prd.json""")
+    assert ran.code == 0, ran.out + ran.err
+    assert "two is not in the task list any more; its work is kept in" in " ".join(ran.out.split())
+    assert sorted(project.task_commits()) == ["one", "second", "three"]
+
+
 def test_a_removed_file_is_written_again(project: Project) -> None:
     edited(project, "rm .rulebook-ralph/prd.json")
     assert statuses(project) == ALL_DONE

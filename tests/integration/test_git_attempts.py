@@ -8,6 +8,7 @@ import pytest
 
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git import attempts
+from rulebook_ralph.git.objects import NewObjects, Objects
 from rulebook_ralph.git.repository import open_repository
 from tests.unit.git.project import Project
 
@@ -69,6 +70,24 @@ def test_attempts_are_forgotten_all_or_none(project: Project) -> None:
     attempts.forget_attempts(project.repository, {"refs/ralph/p/tasks/T-1/1": first})
     assert list(attempts.attempts_of(project.repository, "p")) == ["refs/ralph/p/tasks/T-1/2"]
     assert attempts.number_and_task("refs/ralph/p/tasks/T-1/2") == (2, "T-1")
+
+
+def test_what_gc_takes_before_the_ref_names_it_is_written_again(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, written = Objects.write, []
+
+    def write(self: Objects, new: NewObjects) -> None:
+        real(self, new)
+        written.append(new)
+        if len(written) == 1:
+            project.git("prune", "--expire=now")
+
+    monkeypatch.setattr(Objects, "write", write)
+    reference = attempts.state_reference("p")
+    attempts.save_state(project.repository, reference, {"prd.json": b"1"}, parent=None, message="m", seconds=1)
+    assert len(written) == 2
+    assert attempts.file_of_state(project.repository, reference, "prd.json") == b"1"
 
 
 def test_the_state_grows_by_what_changed(project: Project) -> None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.process import orphans
 from rulebook_ralph.run import lock
-from rulebook_ralph.run.lock import Holder, hold, holder
+from rulebook_ralph.run.lock import Holder, dead_run, hold, holder
 
 SINCE = "2026-01-01T00:00:00.000Z"
 
@@ -94,10 +94,14 @@ def test_after_a_killed_run_the_next_one_knows_and_ends_what_it_left(tmp_path: P
     assert holder(tmp_path / "lock") is None
     with hold(tmp_path, "task", since=SINCE) as held:
         assert held.after_death
+    dead = dead_run(tmp_path / "lock")
+    assert dead
+    assert dead.pid == process.pid
     with hold(tmp_path, "run", since=SINCE) as held:
         assert (held.after_death, held.dead[0].pid) == (True, process.pid)
         assert held.end_orphans() == (1, 0)
         assert held.end_orphans() == (0, 0)
+    assert dead_run(tmp_path / "lock") is None
     assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
     with hold(tmp_path, "run", since=SINCE) as held:
         assert not held.after_death

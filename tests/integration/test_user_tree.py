@@ -1,6 +1,8 @@
 """The user's tree, index and branch while runs go on, also such as are killed: nothing of the user's is lost."""
 
+import os
 import random
+import shutil
 import subprocess
 import time
 from dataclasses import dataclass
@@ -139,6 +141,28 @@ def test_what_is_in_nobodys_way(project: Project, name: str) -> None:
     require_mine(project, name)
     if name != "a branch of one's own":
         assert (project.root / "shared.txt").read_text() == "ralph\n"
+
+
+@pytest.mark.parametrize("command", ["update-index", "write-tree"])
+def test_objects_that_gc_takes_before_a_ref_names_them_are_made_again(project: Project, command: str) -> None:
+    """By a `git` that collects garbage once, as soon as that command has ended."""
+    own = project.beside / "bin"
+    own.mkdir()
+    real = shutil.which("git")
+    gc = f"cd {project.root}; {real} gc -q --prune=now"
+    (own / "git").write_text(
+        f'#!/bin/sh\nonce() {{ test -e "$RALPH_CACHE_DIR"/*/agent-1.iteration && mkdir {own}/$1 2>/dev/null; }}\n'
+        f'case " $* " in *" {command} "*) once gc && first=1;; esac\n'
+        f'{real} "$@"; code=$?\ntest -z "$first" || (unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE; {gc}) >&2\nexit $code\n'
+    )
+    (own / "git").chmod(0o755)
+    project.agent(AGENT.replace(WAIT, ":;"))
+    project.environment["PATH"] = f"{own}:{os.environ['PATH']}"
+    ran = project.ralph("run")
+    assert ran.code == 0, ran.out + ran.err
+    assert (own / "gc").is_dir()
+    require_whole(project)
+    project.git("fsck", "--no-dangling", "--no-progress")
 
 
 def require_mine(project: Project, name: str) -> None:
