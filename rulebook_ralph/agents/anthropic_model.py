@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rulebook_ralph.agents.api_errors import kind_of_status
 from rulebook_ralph.agents.events import ANTHROPIC_USAGE, usage_of
 from rulebook_ralph.agents.prices import ModelSpend
-from rulebook_ralph.agents.question import ModelError, ModelRefusedError, Question
+from rulebook_ralph.agents.question import ModelError, Question
 from rulebook_ralph.tasks.results import AgentFault, ErrorKind, Usage
 from rulebook_ralph.tasks.text import clipped
 
@@ -56,61 +56,49 @@ class _Reply:
     done: Event = field(default_factory=Event)
 
 
+@dataclass(slots=True)
 class AnthropicModel:
     """Asks the API. `environment` has the key and, where it is not the usual one, the base URL; `timeout` (seconds) is
     for a question with all its retries; `named_by` is the key of the configuration that names the model.
     """
 
-    def __init__(
-        self,
-        environment: Mapping[str, str],
-        *,
-        model: str,
-        timeout: float,
-        cancelled: Event,
-        retries: int = _MAX_RETRIES,
-        spend: ModelSpend,
-        named_by: str = "judge.model",
-    ) -> None:
-        self._named_by = named_by
-        self._spend = spend
-        self._environment = environment
-        self._model = model
-        self._timeout = timeout
-        self._cancelled = cancelled
-        self._retries = retries
-        self._plain = False
+    environment: Mapping[str, str]
+    model: str
+    timeout: float
+    cancelled: Event
+    spend: ModelSpend
+    named_by: str = "judge.model"
+    retries: int = _MAX_RETRIES
+    _plain: bool = False
 
     def __call__(self, question: Question) -> str:
-        """The model's text. Raises ModelError, at once when the run is told to end, and ModelRefusedError where no
-        answer came although the API could be asked.
-        """
+        """The model's text. Raises ModelError, at once when the run is told to end."""
         client = self._client(_package())
         reply = _Reply()
         # A daemon, so that neither ^C nor the end of the program waits for a server.
         answer = partial(copy_context().run, self._answer, client, question, reply)
         threading.Thread(target=answer, name="ralph-judge", daemon=True).start()
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self.timeout
         while not reply.done.wait(_BETWEEN_LOOKS):
-            if self._cancelled.is_set():
+            if self.cancelled.is_set():
                 raise ModelError("the run was told to end")
             if time.monotonic() >= deadline:
-                raise _too_late(f"no answer within {self._timeout:g} s")
+                raise _too_late(f"no answer within {self.timeout:g} s")
         if reply.error:
             raise reply.error
         return reply.text
 
     def _client(self, anthropic: ModuleType) -> "Anthropic":
-        key, token = (self._environment.get(name) or None for name in KEYS)
+        key, token = (self.environment.get(name) or None for name in KEYS)
         if not (key or token):
             raise ModelError(NO_KEY, AgentFault(kind="authentication", message=NO_KEY))
         try:
             client: Anthropic = anthropic.Anthropic(
                 api_key=key,
                 auth_token=None if key else token,
-                base_url=self._environment.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com",
-                timeout=self._timeout,
-                max_retries=self._retries,
+                base_url=self.environment.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com",
+                timeout=self.timeout,
+                max_retries=self.retries,
             )
         except Exception as error:
             raise ModelError(f"the API cannot be used: {clipped(str(error))}") from error
@@ -120,13 +108,13 @@ class AnthropicModel:
         try:
             with client:
                 message = self._asked(client, question)
-                model = question.model or self._model
-                self._spend((full_name(model), model, "anthropic"), _usage(message), None)
+                model = question.model or self.model
+                self.spend((full_name(model), model, "anthropic"), _usage(message), None)
                 reply.text = _text(message)
         except ModelError as error:
             reply.error = error
         except Exception as error:  # noqa: BLE001 - whatever a library, a proxy or a server comes up with
-            reply.error = _failure(error, self._named_by)
+            reply.error = _failure(error, self.named_by)
         finally:
             reply.done.set()
 
@@ -150,7 +138,7 @@ class AnthropicModel:
         system = question.instructions if bound else f"{question.instructions}\nThe schema of the answer:\n{schema}"
         create: Callable[..., Message] = client.messages.create
         return create(
-            model=full_name(question.model or self._model),
+            model=full_name(question.model or self.model),
             max_tokens=_MAX_TOKENS,
             system=system,
             messages=[{"role": "user", "content": question.data}],
@@ -169,13 +157,13 @@ def _text(message: object) -> str:
     """All blocks of text, joined. A page of HTML arrives as a plain string, and an empty answer without blocks."""
     blocks = getattr(message, "content", None)
     if not isinstance(blocks, list):
-        raise ModelRefusedError("the API gave no message but something else; see ANTHROPIC_BASE_URL")
+        raise ModelError("the API gave no message but something else; see ANTHROPIC_BASE_URL")
     stopped = getattr(message, "stop_reason", None)
     if stopped == "refusal":
-        raise ModelRefusedError("the model refused to judge the work")
+        raise ModelError("the model refused to judge the work")
     text = "".join(str(getattr(block, "text", "")) for block in blocks if getattr(block, "type", "") == "text")
     if not text.strip():
-        raise ModelRefusedError("the model gave an answer without text")
+        raise ModelError("the model gave an answer without text")
     return text
 
 
@@ -201,11 +189,11 @@ def _failure(error: Exception, named_by: str) -> ModelError:
         kind, told = "network", f"the API cannot be reached: {clipped(str(error.__cause__ or error))}"
     else:
         told = f"the API could not be asked: {clipped(str(error)) or name}"
-    return ModelError(told, AgentFault(kind=kind, message=told)) if kind else ModelRefusedError(told)
+    return ModelError(told, AgentFault(kind=kind, message=told) if kind else None)
 
 
-def _too_late(told: str) -> ModelRefusedError:
-    return ModelRefusedError(told, AgentFault(kind="cut-off", message=told))
+def _too_late(told: str) -> ModelError:
+    return ModelError(told, AgentFault(kind="cut-off", message=told))
 
 
 def _kind(status: int, message: str) -> ErrorKind | None:

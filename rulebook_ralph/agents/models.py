@@ -13,21 +13,17 @@ from msgspec.structs import replace
 from rulebook_ralph.agents.agent import Agent, AgentLimits, Invocation
 from rulebook_ralph.agents.anthropic_model import ALIASES, KEYS, NO_KEY, NO_PACKAGE, AnthropicModel, full_name
 from rulebook_ralph.agents.prices import ModelSpend
-from rulebook_ralph.agents.question import ANTHROPIC, Ask, ModelChoice, ModelError, ModelRefusedError, Question
+from rulebook_ralph.agents.question import ANTHROPIC, Ask, ModelChoice, ModelError, Question
 from rulebook_ralph.agents.registry import model_options, type_of
 from rulebook_ralph.config.settings import Executor
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.process.box import Box
-from rulebook_ralph.tasks.results import AgentFault, AgentResult, ErrorKind
+from rulebook_ralph.tasks.results import AgentFault, AgentResult
 from rulebook_ralph.tasks.text import clipped
 
 _OWN_PROGRAM = frozenset({"command", "scripted"})
 READERS = frozenset({"claude", "codex", *_OWN_PROGRAM})
 """Types of agents that can be held to reading."""
-_COULD_NOT_BE_ASKED: frozenset[ErrorKind] = frozenset(
-    {"not-installed", "authentication", "billing", "usage-limit", "rate-limit", "overloaded", "network"}
-)
-"""Failures that come whatever the question is; all others may be the data's doing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,61 +120,51 @@ def without_tools(settings: Executor, model: str, *, reads: bool = False) -> Exe
     return replace(settings, permissions="ask", args=args, model=meant or settings.model, endpoint="")
 
 
+@dataclass(frozen=True, slots=True)
 class AgentModel:
     """Asks an agent in an empty folder, or where it `reads`. `make_agent` makes one for a model's name; `timeout` is in
     seconds.
     """
 
-    def __init__(
-        self,
-        make_agent: Callable[[str], Agent],
-        *,
-        model: str,
-        environment: Mapping[str, str],
-        timeout: float,
-        cancelled: Event,
-        spend: ModelSpend,
-        reads: Callable[[], ReadingPlace] | None = None,
-    ) -> None:
-        self._reads = reads
-        self._spend = spend
-        self._make_agent = make_agent
-        self._model = model
-        self._environment = dict(environment)
-        self._timeout = timeout
-        self._cancelled = cancelled
+    make_agent: Callable[[str], Agent]
+    model: str
+    environment: Mapping[str, str]
+    timeout: float
+    cancelled: Event
+    spend: ModelSpend
+    reads: Callable[[], ReadingPlace] | None = None
 
     def __call__(self, question: Question) -> str:
-        """The agent's final message. Raises ModelError, and ModelRefusedError where it ran and did not answer."""
+        """The agent's final message. Raises ModelError."""
         try:
-            agent = self._make_agent(question.model or self._model)
+            agent = self.make_agent(question.model or self.model)
             with tempfile.TemporaryDirectory(prefix="ralph-judge-", ignore_cleanup_errors=True) as folder:
-                result = self._run(agent, prompt_for(question, reads=self._reads is not None), Path(folder).resolve())
-            self._spend(tuple(filter(None, (question.model, self._model))), result.usage, result.cost_usd)
+                result = self._run(agent, prompt_for(question, reads=self.reads is not None), Path(folder).resolve())
+            self.spend(tuple(filter(None, (question.model, self.model))), result.usage, result.cost_usd)
         except (RalphError, OSError) as error:
             why = clipped(str(error))
             raise ModelError(why, AgentFault(kind="not-installed", message=why)) from error
-        if self._cancelled.is_set():
+        if self.cancelled.is_set():
             raise ModelError("the run was told to end")
         if result.status != "finished":
-            why = f"agent {agent.name}: {_why(result, self._timeout)}"
-            raise _failure(result)(why, result.fault or AgentFault(kind="cut-off", message=why))
+            why = f"agent {agent.name}: {_why(result, self.timeout)}"
+            raise ModelError(why, result.fault or AgentFault(kind="cut-off", message=why))
         if not result.final_text.strip():
             why = f"agent {agent.name} gave no answer"
-            raise ModelRefusedError(why, AgentFault(kind="cut-off", message=why))
+            raise ModelError(why, AgentFault(kind="cut-off", message=why))
         return result.final_text
 
     def _run(self, agent: Agent, prompt: str, folder: Path) -> AgentResult:
         (empty := folder / "empty").mkdir()
-        place = self._reads() if self._reads else ReadingPlace(empty, {})
+        place = self.reads() if self.reads else ReadingPlace(empty, {})
         return agent.run(
             Invocation(
                 prompt=prompt,
                 workspace=place.root,
                 output_file=folder / "output",
-                limits=AgentLimits(wall_time=self._timeout),
-                environment={**self._environment, **place.environment},
-                cancelled=self._cancelled,
+                limits=AgentLimits(wall_time=self.timeout),
+                environment={**self.environment, **place.environment},
+                cancelled=self.cancelled,
                 report=lambda _: None,
                 box=place.box,
             )
@@ -205,11 +191,6 @@ def _problem_with_the_api(environment: Mapping[str, str], named_by: str) -> str:
     if not any(environment.get(name) for name in KEYS):
         return NO_KEY
     return "" if find_spec(ANTHROPIC) else f"{NO_PACKAGE}, or set {named_by}.executor"
-
-
-def _failure(result: AgentResult) -> type[ModelError]:
-    was_asked = result.killed_by or result.fault is None or result.fault.kind not in _COULD_NOT_BE_ASKED
-    return ModelRefusedError if was_asked else ModelError
 
 
 def _why(result: AgentResult, timeout: float) -> str:

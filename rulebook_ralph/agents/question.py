@@ -48,12 +48,6 @@ class ModelError(Exception):
         self.fault = fault
 
 
-class ModelRefusedError(ModelError):
-    """The model was asked and gave no judgement: it would not look, its server took offence at the question, or it did
-    not answer in time. That may be the data's doing, so whoever wrote the data must gain nothing by it.
-    """
-
-
 class GivenUpError(ModelError):
     """The model was asked as often as it is worth; `stop_reason` is what the task (`blocked`) or the run ends for."""
 

@@ -182,7 +182,7 @@ def _ralph(app: App, opened: OpenedProject | None, problem: RalphError | None, p
         yield ok(f"configuration: {', '.join(files) if files else 'built-in values alone'}")
     folder = StateFolder(project_root(app))
     if not folder.path.is_dir():
-        yield ok('no task list yet; make one: ralph init, or ralph plan "what you want"')
+        yield ok('no task list yet; begin with ralph run -p "what you want", ralph init or ralph plan')
         return
     if opened is not None:
         preflight.require_writable(opened.project)

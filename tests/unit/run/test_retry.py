@@ -6,7 +6,7 @@ from threading import Event
 
 import pytest
 
-from rulebook_ralph.agents.question import GivenUpError, ModelError, ModelRefusedError, Question
+from rulebook_ralph.agents.question import GivenUpError, ModelError, Question
 from rulebook_ralph.agents.roster import Roster
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.config.settings import Config, Executor, Limits, Tools
@@ -334,9 +334,9 @@ def test_an_order_ends_the_wait_and_so_does_the_time_of_the_run() -> None:
 @pytest.mark.parametrize(
     "failure",
     [
-        lambda: ModelRefusedError("I will not look"),
-        lambda: ModelRefusedError("too long", AgentFault(kind="context-too-long", message="too long")),
-        lambda: ModelRefusedError("denied", AgentFault(kind="permission", message="denied")),
+        lambda: ModelError("I will not look"),
+        lambda: ModelError("too long", AgentFault(kind="context-too-long", message="too long")),
+        lambda: ModelError("denied", AgentFault(kind="permission", message="denied")),
     ],
 )
 def test_what_may_be_the_questions_doing_is_not_asked_again(failure: Callable[[], ModelError]) -> None:
