@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
+from msgspec import structs
 
 from rulebook_ralph.cli.app import App
 from rulebook_ralph.cli.places import open_root, tracked_by
@@ -63,8 +64,8 @@ class Result:
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Read tasks from a file: a Markdown checklist (.md), tasks with criteria (.yaml), a prd.json with userStories."
-    " May be given several times.",
+    help="Read tasks from a file: a checklist, plan or PRD (.md), tasks with criteria (.yaml), a prd.json with"
+    " userStories. May be given several times.",
 )
 @click.option(
     "--empty", is_flag=True, help="Read none: begin with an empty list, for 'ralph plan' and 'ralph task add'."
@@ -145,6 +146,9 @@ def _init(app: App, folder: StateFolder, repository: Repository, wanted: Import)
         created_at=now,
         updated_at=now,
     )
+    if before is not None and not before.tasks:  # an empty list takes over what is said of it
+        about = {"description": prd.description or reading.description, "branch": prd.branch or reading.branch}
+        prd = structs.replace(prd, **about)
     merged = merge(prd, reading.tasks, folders=reading.folders, refused=reading.refused, update=wanted.update)
     prd_file.decode_prd(prd_file.encode_prd(merged.prd), name=str(folder.prd))
     if wanted.strict:
@@ -261,6 +265,8 @@ def _tell(console: Console, result: Result, folder: StateFolder) -> None:
     if bare := [task.id for task in tasks_without_criteria(prd)]:
         have = f"{counted(len(bare), 'task')} {'has' if len(bare) == 1 else 'have'}"
         console.line(f"{have} no acceptance criteria: {some(bare)}; the gates and the promise decide")
+    if not prd.tasks and (usual := task_files.usual(folder.root)):
+        console.line(f"no tasks were read; {some(usual, 3)} may hold some: ralph init --from {usual[0]} --dry-run")
     _tell_of_gates(console, result.found, folder)
     console.line("")
     console.line("Agents work with full permissions by default, in a clone of Ralph's own; tools.executors[] in")

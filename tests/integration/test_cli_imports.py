@@ -32,6 +32,13 @@ def test_a_preview_shows_every_task_and_writes_nothing(tmp_path: Path) -> None:
     assert not project.folder.config.exists()
 
 
+def test_without_a_source_files_that_usually_hold_tasks_are_named(tmp_path: Path) -> None:
+    project = bare(tmp_path)
+    assert "prd.json may hold some: ralph init --from prd.json --dry-run" in project.ralph("init").out
+    assert "5 new" in project.ralph("init", "--from", "prd.json", "--from", "search.md").out
+    assert (project.prd.branch, project.prd.description) == ("ralph/tags", "Notes with tags")
+
+
 def test_what_was_read_is_read_again_and_changed_criteria_are_taken_over_when_asked(tmp_path: Path) -> None:
     project = bare(tmp_path)
     assert project.ralph("init", "--from", "prd.json", "--from", "search.md").code == 0

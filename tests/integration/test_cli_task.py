@@ -58,39 +58,16 @@ def _of_the_lock(path: str) -> bool:
 def test_add_takes_criteria_for_each_stage(project: Project) -> None:
     answer = said(
         project,
-        *(
-            "add",
-            "three",
-            "Third",
-            "--description",
-            "why",
-            "--outcome",
-            "it runs",
-            "--acceptance",
-            "a",
-            "--acceptance",
-            "b",
-        ),
-        *("--depends", "one", "--depends", "two", "--priority", "2", "--file", "app.txt", "--stages", "coder, qa"),
-        *("--coder-promise", "MADE", "--coder-verify-cmd", "make test", "--coder-verify-config", '{"timeout": "2m"}'),
-        *(
-            "--coder-max-iterations",
-            "4",
-            "--qa-verify-check",
-            "no TODO",
-            "--qa-verify-check",
-            "{{acceptance_criteria}}",
-        ),
-        *("--note", "ask Ann"),
+        *shlex.split("add three Third --description why --outcome 'it runs' --acceptance a --acceptance b"),
+        *shlex.split("--depends one --depends two --priority 2 --file app.txt --stages 'coder, qa' --note 'ask Ann'"),
+        *shlex.split("--coder-promise MADE --coder-verify-cmd 'make test' --coder-max-iterations 4"),
+        *shlex.split("--qa-verify-check 'no TODO' --qa-verify-check '{{acceptance_criteria}}'"),
+        *("--coder-verify-config", '{"timeout": "2m"}'),
     )
     assert answer == "three: added"
     added = project.task("three")
-    assert (added.title, added.description, added.outcome, added.acceptance_criteria) == (
-        "Third",
-        "why",
-        "it runs",
-        ("a", "b"),
-    )
+    assert (added.title, added.description, added.outcome) == ("Third", "why", "it runs")
+    assert added.acceptance_criteria == ("a", "b")
     assert (added.dependencies, added.priority, added.relevant_files) == (("one", "two"), 2, ("app.txt",))
     assert (added.overrides, added.notes, added.status) == ({"stages": ["coder", "qa"]}, "ask Ann", "pending")
     assert added.completion == {
@@ -143,12 +120,7 @@ def test_what_is_wrong_is_told_by_the_name_of_its_option_a_line_each(project: Pr
     wanted = {
         "TITLE",
         "ID",
-        "--depends",
-        "--acceptance",
-        "--file",
-        "--stages",
-        "--coder-verify-cmd",
-        "--qa-verify-check",
+        *shlex.split("--depends --acceptance --file --stages --coder-verify-cmd --qa-verify-check"),
     }
     assert {*wanted, "--tester-verify-config", "--reviewer-verify-config"} <= set(places)
     assert any(line == "--depends: there is no task 'tow'; did you mean 'two'?" for line in lines)
@@ -166,14 +138,16 @@ def test_edit_replaces_what_is_given_and_clears_what_is_named(project: Project) 
     assert (changed.title, changed.priority, changed.notes, changed.dependencies) == ("Second", 3, "n", ("one",))
     said(
         project,
-        "edit",
-        "two",
-        "--coder-verify-config",
-        '{"output_contains": "ok"}',
-        "--clear",
-        "depends",
-        "--clear",
-        "notes",
+        *(
+            "edit",
+            "two",
+            "--coder-verify-config",
+            '{"output_contains": "ok"}',
+            "--clear",
+            "depends",
+            "--clear",
+            "notes",
+        ),
     )
     changed = project.task("two")
     assert changed.completion["coder"]["verificationConfig"] == {"command": "make", "outputContains": "ok"}

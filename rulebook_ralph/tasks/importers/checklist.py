@@ -103,7 +103,8 @@ def read(path: Path, shown: str) -> SourceReading:
         raise RefusedTasksError(wrong)
     needed = dependencies(entries)
     is_headed = any(entry.headed for entry in entries)
-    has_prose = any(isinstance(part, Block) for part in document.flow)
+    used = {id(one) for entry in entries for one in (*all_of(entry.item), *entry.above)}
+    has_prose = any(not isinstance(part, Heading) and id(part) not in used for part in document.flow)
     further = (shown,) if is_headed or has_prose else ()  # what is said of all tasks is read in the plan itself
     command = _validation(document)
     tasks = (_task(entry, after, shown, command, further) for entry, after in zip(entries, needed, strict=True))

@@ -23,6 +23,10 @@ from rulebook_ralph.tasks.importers.source import (
 from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.text import Problem, escaped
 
+_USUAL = (
+    *("prd.json", "scripts/ralph/prd.json", "tasks/prd-*.md", "fix_plan.md", ".ralph/fix_plan.md", "docs/plans/*.md"),
+    *("specs/*/tasks.md", ".kiro/specs/*/tasks.md", "PLAN.md", "TODO.md", "tasks.md", "tasks.yaml"),
+)
 _LINE_END = re.compile(r"(\r\n|\r|\n)")
 _BYTE_ORDER_MARK = "\ufeff"
 
@@ -56,6 +60,13 @@ def read_all(paths: Sequence[Path], *, root: Path, known: Sequence[Task], read: 
     whole = joined(plans)
     taken = [task.id for task in (*read, *first.tasks)]
     return joined([first, replace(whole, tasks=told_apart(whole.tasks, known, taken))])
+
+
+def usual(root: Path) -> list[str]:
+    """The files of a project that usually hold tasks, from its root."""
+    return [
+        path.relative_to(root).as_posix() for place in _USUAL for path in sorted(root.glob(place)) if path.is_file()
+    ]
 
 
 # Boxes

@@ -94,7 +94,6 @@ EXTERNAL = {"verificationMethod": "external"}
 MULTI = {"verification_method": "multi_stage"}
 FAULTS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "stage": ({"codr": {}}, ["$.codr: unknown key; did you mean `coder`?"]),
-    "capital": ({"QA": {}}, ["$.QA: unknown key; did you mean `qa`?"]),
     "what belongs to the task": (
         {"outcome": "x", "acceptance_criteria": ["y"], "qa": {}},
         [
@@ -103,13 +102,8 @@ FAULTS: dict[str, tuple[dict[str, Any], list[str]]] = {
         ],
     ),
     "null": ({"qa": None}, ["$.qa: expected keys and values, such as `promise: DONE`"]),
-    "text": ({"qa": "done"}, ["$.qa: expected keys and values, such as `promise: DONE`"]),
     "key": ({"qa": {"promis": "X"}}, ["$.qa.promis: unknown key; did you mean `promise`?"]),
     "snake": ({"qa": {"max_iteration": 3}}, ["$.qa.max_iteration: unknown key; did you mean `maxIterations`?"]),
-    "twice": (
-        {"qa": {"maxIterations": 3, "max_iterations": 3}},
-        ["$.qa.max_iterations: is the same key as `maxIterations`, which is there already"],
-    ),
     "all at once": (
         {"coder": {"promise": 3, "maxIterations": 0}, "qa": {"promise": "<x>"}},
         [
@@ -124,10 +118,6 @@ FAULTS: dict[str, tuple[dict[str, Any], list[str]]] = {
             "$.qa.verification_method: expected one of string_match, external, semantic, multi_stage, got 'external_command'"
         ],
     ),
-    "method of another kind": (
-        {"qa": {"verificationMethod": {"a": 1}, "verificationConfig": {"command": "x"}}},
-        ["$.qa.verificationMethod: expected one of string_match, external, semantic, multi_stage"],
-    ),
     "no method": ({"qa": {"verificationConfig": {"command": "x"}}}, ["$.qa: `verificationMethod` is missing"]),
     "string match": (
         {"qa": {"verificationMethod": "string_match", "verification_config": {"command": "x"}}},
@@ -140,14 +130,6 @@ FAULTS: dict[str, tuple[dict[str, Any], list[str]]] = {
             "$.qa.verification_config.command: must not be empty",
             "$.qa.verification_config.workingDir: must be a folder of the repository, from its root",
         ],
-    ),
-    "nul": (
-        {"qa": {**EXTERNAL, "verificationConfig": {"command": "a\0b"}}},
-        ["$.qa.verificationConfig.command: must not hold a NUL character"],
-    ),
-    "exit code": (
-        {"qa": {**EXTERNAL, "verificationConfig": {"command": "a", "successExitCode": 256}}},
-        ["$.qa.verificationConfig.successExitCode: expected a whole number <= 255"],
     ),
     "timeout": (
         {"qa": {**EXTERNAL, "verificationConfig": {"command": "a", "timeout": "soon"}}},
@@ -169,15 +151,6 @@ FAULTS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "plus": (
         {"qa": {"verificationMethod": "semantic", "verificationConfig": {"+check_for": ["x"]}}},
         ["$.qa.verificationConfig: object contains unknown field `+checkFor`"],
-    ),
-    "plus in a part": (
-        {
-            "qa": {
-                **MULTI,
-                "verificationConfig": {"stages": [{"name": "a", "method": "string_match", "+needs": ["b"]}]},
-            }
-        },
-        ["$.qa.verificationConfig.stages[0]: object contains unknown field `+needs`"],
     ),
     "no parts": (
         {"qa": {**MULTI, "verificationConfig": {"stages": []}}},

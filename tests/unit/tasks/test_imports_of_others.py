@@ -83,6 +83,7 @@ def test_a_fix_plan_is_worked_on_by_its_priorities() -> None:
         "project-initialization": (1, ("define-core-data-structures",)),
     }
     assert reading.tasks[2].acceptance_criteria == ("a note has a title", "a note has tags")
+    assert {task.relevant_files for task in reading.tasks} == {("fix_plan.md",)}  # for its notes
 
 
 @pytest.mark.parametrize("name", ["prd-notes.md", "search.md", "fix_plan.md"])

@@ -27,33 +27,24 @@ def _block(report: object) -> str:
     [
         (PROMISE, ("DONE",)),
         (f"All is done.\n\n{PROMISE}\n", ("DONE",)),
-        (f"All is done.\r\n{PROMISE}\r\n", ("DONE",)),
         (f"  \t{PROMISE}\t ", ("DONE",)),
-        ("<promise>  DONE\t</promise>", ("DONE",)),
         ("<promise>IT  IS \t DONE</promise>", ("IT IS DONE",)),
         ("<PROMISE>DONE</PROMISE>", ("DONE",)),
         ("<promise>done</promise>", ("done",)),
         (f"<promise>OTHER</promise>\n{PROMISE}", ("OTHER", "DONE")),
         (f"I will say {PROMISE} when it is done.", ()),
-        (f"{PROMISE} is what I will say.", ()),
         (f"> {PROMISE}", ("DONE",)),
-        (f"- {PROMISE}", ()),
         (f"**{PROMISE}**\nBut that is not all.", ()),
         (f"`{PROMISE}`", ("DONE",)),
-        (f'"{PROMISE}"', ("DONE",)),
         (f"**{PROMISE}**", ("DONE",)),
         (f"{PROMISE}{PROMISE}", ()),
         (f"{PROMISE}.", ()),
         ("<promise>\nDONE\n</promise>", ()),
         ("<promise>DONE", ()),
-        ("DONE", ()),
         ("<promise></promise>", ()),
-        ("< promise >DONE</promise>", ()),
         ("&lt;promise&gt;DONE&lt;/promise&gt;", ()),
-        ("[promise]DONE</promise>", ()),
         (f"<promise><b>{PROMISE}</promise>", ()),
         (f"```ralph-report\n{{}}\n{PROMISE}\n```", ()),
-        (f"```ralph-report\r\n{{}}\r\n{PROMISE}\r\n```\r\n", ()),
         (f"```ralph-report\n{{}}\n```\n{PROMISE}", ("DONE",)),
         (f"```ralph-report\n{{}}\n```\n{PROMISE}\n```ralph-report\n{{}}\n```", ("DONE",)),
     ],
@@ -69,13 +60,11 @@ def test_a_promise_counts_only_alone_on_its_line_or_within_markdown_on_the_last_
     [
         ("<ralph>BLOCKED: no key</ralph>", "no key"),
         ("I stop here.\n <ralph>BLOCKED:  no\tkey </ralph>\n", "no key"),
-        ("<ralph>blocked: no key</ralph>", "no key"),
         ("<ralph>BLOCKED:</ralph>", "no reason given"),
         ("<ralph>BLOCKED: one</ralph>\n<ralph>BLOCKED: two</ralph>", "two"),
         ("If I cannot go on I write <ralph>BLOCKED: why</ralph>", None),
         ("<ralph>BLOCKED: why</ralph> is what I would write", None),
         ("> <ralph>BLOCKED: why</ralph>", None),
-        ("BLOCKED: why", None),
         ("<ralph>COMPLETE</ralph>", None),
         (_block({"blocked": "no  key"}), "no key"),
         (_block({"blocked": ""}), None),
@@ -131,14 +120,6 @@ def test_a_report_says_everything() -> None:
 def test_a_report_that_is_none_says_nothing(block: str) -> None:
     parsed = _parse(f"Prose says this.\n\n```ralph-report\n{block}\n```\n## Learnings\n- from prose")
     assert parsed == ParsedIteration(summary="Prose says this.", learnings=("from prose",))
-
-
-@pytest.mark.parametrize(
-    "fences", [("```ralph-report", "```"), ("  ````\tralph-report ", " `````  "), ("```ralph-report\r", "```\r")]
-)
-def test_the_fences_of_a_report(fences: tuple[str, str]) -> None:
-    opening, end = fences
-    assert _parse(f'text\n{opening}\n{{"status": "completed"}}\n{end}\nmore').status == "completed"
 
 
 @pytest.mark.parametrize(
@@ -210,16 +191,12 @@ Patterns discovered by me
     ("text", "claims"),
     [
         ("All the tests pass.", {"tests": True}),
-        ("The tests now all passed", {"tests": True}),
         ("tests are green and the linter is clean", {"tests": True, "lint": True}),
         ("no lint errors, no type errors", {"lint": True, "typecheck": True}),
-        ("type-checking passed", {"typecheck": True}),
         ("12 passed, 2 failed; earlier all tests passed", {"tests": False}),
         ("12 passed, 0 failed", {}),
         ("tests still fail; lint failed; typecheck fails", {"tests": False, "lint": False, "typecheck": False}),
         ("I wrote tests for the passport", {}),
-        ("contests passed", {}),
-        ("", {}),
     ],
 )
 def test_claims_of_quality_in_prose(text: str, claims: dict[str, bool]) -> None:
@@ -240,19 +217,9 @@ def test_commit_messages_of_tools() -> None:
     assert _parse("x", tools=tools).commit_messages == ("Add it", "Fix it", "Say it")
 
 
-@pytest.mark.parametrize(
-    ("status", "text", "lost"),
-    [
-        ("finished", "done", False),
-        ("failed", "done", False),
-        ("truncated", "done", True),
-        ("killed", "done", True),
-        ("finished", " \n", True),
-        ("finished", "", True),
-    ],
-)
-def test_context_loss(status: AgentStatus, text: str, lost: bool) -> None:
-    assert _parse(text, status=status).context_loss is lost
+def test_context_is_lost_where_the_agent_was_cut_off_or_said_nothing() -> None:
+    for status, text, lost in (("failed", "done", False), ("truncated", "done", True), ("finished", " \n", True)):
+        assert _parse(text, status=status).context_loss is lost  # type: ignore[arg-type]
 
 
 def test_what_is_kept_is_bounded() -> None:

@@ -153,18 +153,15 @@ def _prd_text(task: str) -> bytes:
 
 BAD_PRDS = {
     "empty": (b"", "p.json: is empty; restore it from git"),
-    "blank": (b" \n", "p.json: is empty; restore it from git"),
     "torn": (b'{\n  "version": 1,\n  "tasks": [', "p.json:3:13: is no JSON: input data was truncated"),
     "comma": (b'{"version": 1,\n\n "x": ,}', "p.json:3:7: is no JSON: invalid character"),
     "nan": (b'{"version": NaN}', "p.json:1:13: is no JSON: invalid character"),
     "not utf-8": (b'{"version": 1,\n"project": "\xff"}', "p.json:2: is not UTF-8 text"),
-    "utf-16": ('{"version": 1}'.encode("utf-16"), "p.json:1: is not UTF-8 text"),
     "half a character": (b'{"version":1,\n "project":"\\ud800"}', "p.json:"),
     "deep": (b'{"version":1,"project":"p","x":' + b"[" * 100_000, "nested too deeply"),
     "a little deep": (_prd_text('{"id": "a", "title": "t",\n "x": ' + "[" * 201 + "]" * 201 + "}"), "p.json:7: $.tasks[1].x: is nested more than 200 deep"),
     "deep metadata": (_prd_text('{"id": "a", "title": "t", "metadata": {"x":\n' + '{"y": [' * 101 + "]}" * 101 + "}}"), "p.json:7: $.tasks[1].metadata.x: is nested more than 200 deep"),
     "number": (b'{"version":1,"project":"p 1e999",\n "tasks":[{"id":"a","title":"A",\n"x":[-2.5, 1e999]}]}', "out of range"),
-    "digits": (b'{"version":1,"project":"p","totals":{"x":' + b"9" * 5000 + b"}}", "out of range"),
     "known number": (_prd_text('{"id": "a", "title": "t", "overrides": {"x": 1e999}}'), "out of range"),
     "list": (b"[]", "p.json:1: $: expected an object, got a list"),
     "no version": (b'{"project": "p"}', "p.json:1: $: `version` is missing"),
@@ -172,19 +169,13 @@ BAD_PRDS = {
     "no id": (_prd_text('{"title": "t"}'), "p.json:6: $.tasks[1]: `id` is missing"),
     "type": (_prd_text('{"id": "a",\n"title": "t", "priority": "high"}'), "p.json:7: $.tasks[1].priority: expected a whole number, got a string"),
     "status": (_prd_text('{"id": "a", "title": "t", "status": "done"}'), "p.json:6: $.tasks[1].status: expected one of pending, in_iteration, completed, blocked, got 'done'"),
-    "attempts": (_prd_text('{"id": "a", "title": "t", "attempts": {"coder": "x"}}'), "p.json:6: $.tasks[1].attempts: expected a whole number, got a string"),
     "path": (_prd_text('{"id": "../x", "title": "t"}'), "p.json:6: $.tasks[1].id: "),
-    "slash": (_prd_text('{"id": "a/b", "title": "t"}'), "p.json:6: $.tasks[1].id: "),
-    "nul": (_prd_text('{"id": "a\\u0000", "title": "t"}'), "p.json:6: $.tasks[1].id: "),
-    "newline": (_prd_text('{"id": "a\\n", "title": "t"}'), "p.json:6: $.tasks[1].id: "),
     "option": (_prd_text('{"id": "-x", "title": "t"}'), "p.json:6: $.tasks[1].id: "),
     "twice": (_prd_text('{"id": "OK", "title": "t"}'), "p.json:6: $.tasks[1].id: 'OK' is the id of a task"),
     "unknown": (_prd_text('{"id": "a", "title": "t", "dependencies": ["Ok"]}'), "p.json:6: $.tasks[1].dependencies[0]: there is no task 'Ok'; did you mean 'ok'?"),
     "itself": (_prd_text('{"id": "a", "title": "t", "dependencies": ["a"]}'), "p.json:6: $.tasks[1].dependencies[0]: task 'a' depends on itself"),
     "priority": (_prd_text('{"id": "a", "title": "t", "priority": 0}'), "p.json:6: $.tasks[1].priority: expected 1"),
     "criteria": (_prd_text('{"id": "a", "title": "t",\n "completion": {"coder": {\n"promse": "X"}}}'), "p.json:8: $.tasks[1].completion.coder.promse: unknown key; did you mean `promise`?"),
-    "criteria of no stage": (_prd_text('{"id": "a", "title": "t",\n "completion": {"outcome": {}}}'), "p.json:7: $.tasks[1].completion.outcome: belongs to the task itself, beside `completion`"),
-    "criteria twice": (_prd_text('{"id": "a", "title": "t", "completion": {"qa": {"maxIterations": 1, "max_iterations": 2}}}'), "$.tasks[1].completion.qa.max_iterations: is the same key as `maxIterations`"),
     "overrides": (_prd_text('{"id": "a", "title": "t", "overrides": {"executer": "x"}}'), "p.json:6: $.tasks[1].overrides.executer: unknown key; did you mean `executor`?"),
     "pattern": (_prd_text('{"id": "a", "title": "t", "overrides": {"stop_criteria": {"blocked_regex": ".*"}}}'), "p.json:6: $.tasks[1].overrides.stopCriteria.blockedRegex: matches an empty text"),
     "cycle": (_prd_text('{"id": "a", "title": "t", "dependencies": ["ok", "b"]}, {"id": "b", "title": "t", "dependencies": ["a"]}'), "p.json:6: $.tasks[1].dependencies: dependency cycle: a -> b -> a"),
@@ -281,13 +272,6 @@ DOCUMENT = """\
   ]
 }
 """
-
-
-def test_the_line_of_a_value_along_its_path() -> None:
-    assert line_of(DOCUMENT, ()) == 1
-    assert line_of(DOCUMENT, ("tasks", 0, "id")) == 4
-    assert line_of(DOCUMENT, ("tasks", 1, "id")) == 6
-    assert line_of(DOCUMENT, ("tasks", 1, 'weird "}', 1)) == 8
 
 
 def test_what_is_missing_stands_where_it_should_have_stood() -> None:
