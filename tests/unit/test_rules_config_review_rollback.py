@@ -6,14 +6,12 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-import pytest
-
 from rulebook_ralph.agents.question import Question
 from rulebook_ralph.config.settings import Config, Defaults, Reviewer, Tools
 from rulebook_ralph.run import prompt as brief
 from rulebook_ralph.run.templates import Templates
 from rulebook_ralph.tasks.model import CompletionSummary, Prd, Task
-from rulebook_ralph.tasks.review import Review, feedback
+from rulebook_ralph.tasks.review import Review
 from rulebook_ralph.tasks.struct_reading import camel
 from rulebook_ralph.verify.review import ReviewedChange
 from rulebook_ralph.verify.reviewers import checks_of, reviewer_in_loop, with_model
@@ -28,11 +26,6 @@ LOGIN = Task(id="login", title="Log in", status="completed", summary="One can lo
 @cache
 def toy() -> Project:
     return project(Path(mkdtemp(prefix="ralph-rules-")))
-
-
-def issue(**values: Any) -> dict[str, Any]:
-    known = {"file": "src/a.py", "lines": [1, 1], "type": "logic_bug", "severity": "high", "suggestion": ""}
-    return {**known, "description": "It is wrong.", "agentPrompt": "Do mend it.", **values}
 
 
 def looked(*answers: str, **change: Any) -> tuple[Review, list[Question]]:
@@ -94,34 +87,6 @@ def test_cr7_a_project_has_its_own_prompt_in_place_of_the_built_in_one() -> None
 
 
 # Structured reviews
-
-REVISED = json.dumps({"decision": "REVISE", "issues": [issue(), issue(severity="low", type="security")]})
-
-
-def test_cr8_a_review_is_json_with_a_decision_and_issues() -> None:
-    said, _ = looked(REVISED)
-    assert (said.decision, len(said.issues)) == ("REVISE", 2)
-    prose, questions = looked("REVISE: it is wrong")
-    assert (prose.decision, len(questions)) == ("UNDECIDED", 2), "asked once more"
-
-
-def test_cr9_an_issue_has_file_lines_type_and_severity() -> None:
-    first, second = looked(REVISED)[0].issues
-    assert (first.file, first.lines, first.type, first.severity) == ("src/a.py", (1, 1), "logic_bug", "high")
-    assert (second.type, second.severity) == ("security", "low")
-
-
-def test_cr10_the_prompts_of_the_issues_are_what_the_next_attempt_is_told() -> None:
-    assert "To do: Do mend it." in feedback(looked(REVISED)[0])
-
-
-@pytest.mark.parametrize(
-    ("decision", "severity", "given"),
-    [("SHIP", "high", "UNDECIDED"), ("SHIP", "medium", "SHIP"), ("REVISE", "high", "REVISE")],
-)
-def test_cr11_ship_with_an_issue_that_blocks_is_none(decision: str, severity: str, given: str) -> None:
-    said, _ = looked(json.dumps({"decision": decision, "issues": [issue(severity=severity)]}))
-    assert said.decision == given
 
 
 REVIEWERS = (Reviewer(id="sonnet-quick", model="claude-sonnet-4-5"), Reviewer(id="plain", executor="anthropic"))
