@@ -26,7 +26,7 @@ from rulebook_ralph.report import events
 from rulebook_ralph.tasks.criteria import Criteria, External
 from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.results import AgentResult, ParsedIteration
-from rulebook_ralph.verify.case import Case, Judgement, NamedCriteria, Verifiers
+from rulebook_ralph.verify.case import Case, Judgement, StageCriteria, Verifiers
 from rulebook_ralph.verify.gates import GateRunner
 from rulebook_ralph.verify.judge import judge
 from rulebook_ralph.verify.redaction import Redactor
@@ -147,7 +147,7 @@ class Court:
             "iteration": 1,
             "last_stage": True,
             "implements": True,
-            "criteria": (NamedCriteria("coder", task, "coder", known),),
+            "criteria": (StageCriteria("coder", known),),
             "stop_criteria": StopCriteria(),
             "base": self.base,
             "checks_base": self.checks_base,

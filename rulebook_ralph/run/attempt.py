@@ -27,7 +27,7 @@ from rulebook_ralph.tasks import parser
 from rulebook_ralph.tasks.model import Stage, Task
 from rulebook_ralph.tasks.results import MERGE, AgentResult, ParsedIteration, Verdict
 from rulebook_ralph.tasks.text import some
-from rulebook_ralph.verify.case import Case, Judgement, NamedCriteria, Verifiers
+from rulebook_ralph.verify.case import Case, Judgement, StageCriteria, Verifiers
 from rulebook_ralph.verify.judge import MERGED, judge
 from rulebook_ralph.verify.redaction import cleaned
 from rulebook_ralph.verify.workspace import Cancelled
@@ -50,7 +50,7 @@ class Assignment:
     attempt: int
     last_stage: bool
     implements: bool
-    criteria: tuple[NamedCriteria, ...]
+    criteria: tuple[StageCriteria, ...]
     stop_criteria: StopCriteria
     base: str
     checks_base: str

@@ -16,7 +16,7 @@ from rulebook_ralph.tasks.model import STATE_FOLDER
 from rulebook_ralph.tasks.review import feedback
 from rulebook_ralph.tasks.text import some
 from rulebook_ralph.verify.review import ReviewedChange
-from rulebook_ralph.verify.reviewers import TaskCommit, by_task
+from rulebook_ralph.verify.reviewers import TaskCommit, by_task, reviewer_of_branch
 
 MOST_REVIEWS = 2
 """So often `finalReviewer` may send tasks of a run back."""
@@ -38,7 +38,7 @@ def final_review(prepared: Prepared) -> tuple[str, ...]:
     commits = [made[number] for number in sorted(made)]
     base, tip = f"{commits[0][1]}^", prepared.branch.tip()
     change = ReviewedChange(title=f"all tasks of {journal.prd.project}", base=base, tree=tip)
-    review = reviewers.of_branch(change, prepared.report)
+    review = reviewers.review(reviewer_of_branch(prepared.config), "final", change, prepared.report)
     if review.decision != "REVISE":
         if review.decision == "UNDECIDED":
             prepared.notice("warning", f"the final review came to no decision: {review.reason}")

@@ -22,7 +22,7 @@ from rulebook_ralph.run.template_files import TemplateFiles
 from rulebook_ralph.run.workers import Worker, Workers
 from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.model import Stage, Task
-from rulebook_ralph.verify.case import NamedCriteria, Verifiers
+from rulebook_ralph.verify.case import StageCriteria, Verifiers
 from rulebook_ralph.verify.redaction import Redactor
 
 RECENT_COMMITS = 20
@@ -193,15 +193,13 @@ class Opening:
         goes_on = last is not None and left_by(last) is not None and task.status != "blocked"
         return task.stage if goes_on and task.stage in stages else stages[0]
 
-    def criteria(self, task: Task, stage: Stage) -> tuple[NamedCriteria, ...]:
+    def criteria(self, task: Task, stage: Stage) -> tuple[StageCriteria, ...]:
         """The stage's own; in the last one also those of earlier stages that are more than a promise."""
         stages = requirements.stages_of(self.config, task)
-        own = NamedCriteria(stage, task, stage, requirements.criteria_for(self.config, task, stage))
+        own = StageCriteria(stage, requirements.criteria_for(self.config, task, stage))
         if stage != stages[-1]:
             return (own,)
-        before = (
-            NamedCriteria(each, task, each, requirements.criteria_for(self.config, task, each)) for each in stages
-        )
+        before = (StageCriteria(each, requirements.criteria_for(self.config, task, each)) for each in stages)
         return (own, *(each for each in before if each.stage != stage and each.criteria.method != "string_match"))
 
     def _prompt(

@@ -29,7 +29,7 @@ from rulebook_ralph.tasks.criteria import External, MultiStage, Semantic, String
 from rulebook_ralph.tasks.criteria_reading import part_verification
 from rulebook_ralph.tasks.model import STATE_FOLDER, Stage, Task
 from rulebook_ralph.tasks.results import CheckResult, ParsedIteration, Verified
-from rulebook_ralph.verify.case import Case, NamedCriteria, Verifiers
+from rulebook_ralph.verify.case import Case, StageCriteria, Verifiers
 from rulebook_ralph.verify.criteria import verify_one
 from rulebook_ralph.verify.gates import GateRunner
 from rulebook_ralph.verify.hooks import user_hooks
@@ -210,7 +210,7 @@ def _stage(
     change = _change_of(repository, task, tree)
     if change is None and not _any(how, lambda each: isinstance(each, External)):
         return _left_out(task, stage, _NO_CHANGE)
-    named = NamedCriteria(stage, task, stage, criteria)
+    named = StageCriteria(stage, criteria)
     base, changed = change or (repository.head(), tree)
     case = Case(
         project="",

@@ -30,11 +30,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class NamedCriteria:
-    """Criteria that must hold: the stage's own, then those of earlier stages. `name` is that of their checks."""
+class StageCriteria:
+    """Criteria that must hold: the stage's own, then those of earlier stages. Their checks have the stage's name."""
 
-    name: str
-    task: Task
     stage: Stage
     criteria: Criteria
 
@@ -56,7 +54,7 @@ class Case:
     iteration: int
     last_stage: bool
     implements: bool
-    criteria: tuple[NamedCriteria, ...]
+    criteria: tuple[StageCriteria, ...]
     stop_criteria: StopCriteria
     base: str
     checks_base: str

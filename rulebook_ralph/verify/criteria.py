@@ -18,7 +18,7 @@ from rulebook_ralph.verify.execution import quoted
 from rulebook_ralph.verify.rules import awaiting_approval, is_promised
 
 if TYPE_CHECKING:
-    from rulebook_ralph.verify.case import Case, NamedCriteria
+    from rulebook_ralph.verify.case import Case, StageCriteria
     from rulebook_ralph.verify.judge import Examination
 
 MOST_AT_ONCE = 8
@@ -75,9 +75,9 @@ def verify(case: Case, examination: Examination) -> Verified:
     return _together(found, [each for each in found if not each.passed])
 
 
-def verify_one(named: NamedCriteria, case: Case, examination: Examination) -> Verified:
-    """What one stage's criteria say. Its checks are known by `named.name`, parts by their path (`qa/all_tests`)."""
-    found = _Verifier(named, case, examination).check(named.criteria.verification, named.name)
+def verify_one(named: StageCriteria, case: Case, examination: Examination) -> Verified:
+    """What one stage's criteria say. Its checks are known by `named.stage`, parts by their path (`qa/all_tests`)."""
+    found = _Verifier(named, case, examination).check(named.criteria.verification, named.stage)
     if isinstance(named.criteria.verification, StringMatch):
         return replace(found, results=())  # the promise is a rule of its own
     return replace(found, proven=any(map(_is_proof, found.results)))
@@ -111,7 +111,7 @@ def _leaf(result: CheckResult, feedback: str) -> Verified:
 class _Verifier:
     """Every method, on one stage's criteria."""
 
-    named: NamedCriteria
+    named: StageCriteria
     case: Case
     examination: Examination
 

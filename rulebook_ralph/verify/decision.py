@@ -3,7 +3,7 @@
 A gate is compared by the names of its tests where its runner tells them, else by numbers, else by its exit code.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from rulebook_ralph.config.settings import StepKind, VerificationStep
@@ -172,13 +172,8 @@ def differences(
     ones: Runs, others: Runs, compare: Callable[[GateRun, GateRun], Difference | None]
 ) -> tuple[Difference, ...]:
     """What the comparison finds, gate by gate, of those that both know."""
-    return tuple(_found(ones, others, compare))
-
-
-def _found(ones: Runs, others: Runs, compare: Callable[[GateRun, GateRun], Difference | None]) -> Iterator[Difference]:
-    for step, one in ones.items():
-        if step in others and (difference := compare(one, others[step])) is not None:
-            yield difference
+    found = (compare(one, others[step]) for step, one in ones.items() if step in others)
+    return tuple(difference for difference in found if difference is not None)
 
 
 # Which gates need not run

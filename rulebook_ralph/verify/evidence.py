@@ -96,7 +96,7 @@ class Table:
         return tuple(
             found
             for named in self.case.criteria
-            for found in required_commands(named.criteria.verification, named.name)
+            for found in required_commands(named.criteria.verification, named.stage)
         )
 
     @cached_property

@@ -22,7 +22,6 @@ from rulebook_ralph.config.settings import Config, Reviewer
 from rulebook_ralph.git.diff import read_diff
 from rulebook_ralph.git.repository import Repository
 from rulebook_ralph.report import events
-from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.results import Verdict
 from rulebook_ralph.tasks.review import (
     Memory,
@@ -99,17 +98,6 @@ class Reviewers:
     cancelled: Event
     memory: Memory = field(default_factory=dict)
     budget: int = BUDGET
-
-    def for_task(
-        self, task: Task, tier: Tier, change: ReviewedChange, report: Callable[[events.Event], None]
-    ) -> Review | None:
-        """What the reviewer of a task's attempts says; None where that tier is off. Raises Cancelled, GitError."""
-        reviewer = reviewers.reviewer_in_loop(self.config, task, tier)
-        return None if reviewer is None else self.review(reviewer, tier, change, report)
-
-    def of_branch(self, change: ReviewedChange, report: Callable[[events.Event], None], tier: Tier = "final") -> Review:
-        """What the reviewer of branches says. Raises Cancelled, GitError."""
-        return self.review(reviewers.reviewer_of_branch(self.config, tier), tier, change, report)
 
     def review(
         self, reviewer: Reviewer, tier: Tier, change: ReviewedChange, report: Callable[[events.Event], None]
@@ -202,9 +190,10 @@ def reviewers_agree(case: Case, examination: Examination) -> Verdict | None:
     )
     said: list[Review] = []
     for tier in reviewers.tiers_of(last_stage=case.last_stage):
-        review = verifiers.reviewers.for_task(case.task, tier, change, verifiers.report)
-        if review is None:
+        reviewer = reviewers.reviewer_in_loop(verifiers.reviewers.config, case.task, tier)
+        if reviewer is None:
             continue
+        review = verifiers.reviewers.review(reviewer, tier, change, verifiers.report)
         said.append(review)
         examination.review = together(said)
         if review.decision != "SHIP":

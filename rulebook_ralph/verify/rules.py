@@ -91,16 +91,8 @@ def protected_unchanged(_: Case, examination: Examination) -> Verdict | None:
     """No file is changed that a person declared to be out of bounds."""
     protect = examination.verifiers.config.protect
     found = list(_protected(examination, protect)) if protect else []
-    if not found:
-        return None
-    listed = "\n".join(f"- {each}" for each in found)
-    return Verdict(
-        action="continue",
-        hook="protect",
-        reason=clipped(f"{found[0]}{_and_more(len(found) - 1)}"),
-        feedback="No task may change these files (`protect` in .rulebook-ralph/config.yaml). Put them back as they "
-        f"were:\n{listed}",
-    )
+    why = "No task may change these files (`protect` in .rulebook-ralph/config.yaml). Put them back as they were"
+    return _refused("protect", found, why) if found else None
 
 
 def _protected(examination: Examination, protect: Sequence[str]) -> Iterator[str]:
@@ -117,18 +109,17 @@ def no_secrets(case: Case, examination: Examination) -> Verdict | None:
     allowed = Globs(case.task.may_change)
     every = secrets_in(examination.diff(), examination.verifiers.redactor)
     found = [each for each in every if each.own or not allowed.match(each.path)]
-    return _secrets_told(found) if found else None
-
-
-def _secrets_told(found: Sequence[SecretFound]) -> Verdict:
-    listed = "\n".join(f"- {each}" for each in found)
-    return Verdict(
-        action="continue",
-        hook="secrets",
-        reason=clipped(f"{found[0]}{_and_more(len(found) - 1)}"),
-        feedback="Secrets must not get into the repository. Take these out (read them from the environment); an "
-        f"example should be plainly none, and a person can name the file in the task's `mayChange`:\n{listed}",
+    why = (
+        "Secrets must not get into the repository. Take these out (read them from the environment); an example should "
+        "be plainly none, and a person can name the file in the task's `mayChange`"
     )
+    return _refused("secrets", found, why) if found else None
+
+
+def _refused(hook: str, found: Sequence[object], why: str) -> Verdict:
+    listed = "\n".join(f"- {each}" for each in found)
+    reason = f"{found[0]}{_and_more(len(found) - 1)}"
+    return Verdict(action="continue", hook=hook, reason=reason, feedback=f"{why}:\n{listed}")
 
 
 def says_blocked(case: Case, examination: Examination) -> Verdict | None:

@@ -21,7 +21,7 @@ from rulebook_ralph.tasks.text import clipped, cut, printable
 from rulebook_ralph.verify.questions import OpenItem, ask_about
 
 if TYPE_CHECKING:
-    from rulebook_ralph.verify.case import Case, NamedCriteria
+    from rulebook_ralph.verify.case import Case, StageCriteria
     from rulebook_ralph.verify.judge import Examination
 
 FINAL_MESSAGE = "the final message"
@@ -31,7 +31,7 @@ _SPACE = re.compile(r"\s+")
 
 
 def check(
-    semantic: Semantic, named: "NamedCriteria", case: "Case", examination: "Examination", *, step: str
+    semantic: Semantic, named: "StageCriteria", case: "Case", examination: "Examination", *, step: str
 ) -> CheckResult:
     """What the texts and the model say of the work; `skipped` where no model judged it. Raises Cancelled, GitError."""
     started = time.monotonic()
@@ -64,7 +64,7 @@ def criteria_of(
 
 
 def _judged(
-    semantic: Semantic, named: "NamedCriteria", case: "Case", examination: "Examination", result: CheckResult
+    semantic: Semantic, named: "StageCriteria", case: "Case", examination: "Examination", result: CheckResult
 ) -> CheckResult:
     final_message = case.result.final_text if case.result else ""
     found = list(islice(unwanted(semantic.negative_patterns, examination.diff(), final_message), _MOST_SHOWN + 1))
@@ -73,7 +73,7 @@ def _judged(
         return replace(result, reason=f"found {found[0]}", output="\n".join([*found[:_MOST_SHOWN], *more]))
     if not semantic.check_for:
         return replace(result, passed=True)
-    task, verifiers = named.task, examination.verifiers
+    task, verifiers = case.task, examination.verifiers
     description = named.criteria.description or task.description
     wanted = criteria_of(semantic, task.acceptance_criteria, title=task.title, description=description)
     if not wanted:

@@ -22,8 +22,6 @@ _UNITTEST_END = re.compile(r"(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?")
 _MOCHA = re.compile(r"(\d+) (passing|failing)(?: \([\d.]+ ?m?s\))?")
 _CARGO = re.compile(r"test result: \w+\. (\d+) passed; (\d+) failed;.*")
 _TAP_TOTAL = re.compile(r"[#ℹ] (tests|pass|fail|skip\w*|todo|cancelled) (\d+)")  # noqa: RUF001 - node's own sign
-_GO = re.compile(r"--- (PASS|FAIL): ")
-_TAP = re.compile(r"(not )?ok \d+\b(.*)")
 
 _Counted = tuple[int, int]
 """How many ran, and how many of them failed."""
@@ -82,31 +80,21 @@ class TestCounts:
 
     def __init__(self) -> None:
         self._last: _Counted | None = None
+        self._sum: _Counted | None = None
         self._open = ""
-        self._sums: dict[str, _Counted] = {}
 
     def counted(self) -> _Counted | None:
         """How many tests ran and how many of them failed, or None where nothing told."""
-        told = (self._last, *map(self._sums.get, ("cargo", "go", "tap")))
-        return next((each for each in told if each is not None), None)
+        return self._sum if self._last is None else self._last
 
     def read(self, line: str) -> None:
         """Take in one line, stripped."""
         opened, self._open = self._open, ""
         if _NOTHING.fullmatch(line):
             self._last = 0, 0
-            return
-        if found := _SUMMARY.fullmatch(line):
-            told = [(int(number), word) for number, word in _COUNT.findall(found[1])]
-            if found[2] or {word for _, word in told} & {"passed", "failed"}:
-                self._last = sum(n for n, word in told if word in _RAN), sum(n for n, word in told if word in _FAILED)
-                return
-        if not self._read_long(line, opened):
-            self._open = opened
-
-    def _read_long(self, line: str, opened: str) -> bool:
-        """Summaries of several lines, and runners that only list their tests."""
-        if found := _UNITTEST.fullmatch(line):
+        elif (found := _SUMMARY.fullmatch(line)) and (told := _told(found[1], timed=bool(found[2]))):
+            self._last = told
+        elif found := _UNITTEST.fullmatch(line):
             self._last, self._open = (int(found[1]), 0), "unittest"
         elif opened == "unittest" and (found := _UNITTEST_END.fullmatch(line)):
             self._end_unittest(found[1] or "")
@@ -116,15 +104,10 @@ class TestCounts:
             counts = found[1] in ("pass", "fail", "cancelled")
             self._go_on("tap", opened, int(found[2]) * counts, failed=found[1] != "pass")
         elif found := _CARGO.fullmatch(line):
-            self._add("cargo", int(found[1]) + int(found[2]), int(found[2]))
-        elif found := _GO.match(line):
-            self._add("go", 1, int(found[1] == "FAIL"))
-        elif found := _TAP.fullmatch(line):
-            counts = not re.search(r"#\s*(?:skip|todo)\b", found[2], re.IGNORECASE)
-            self._add("tap", int(counts), int(counts and found[1] is not None))
+            ran, failed = self._sum or (0, 0)
+            self._sum = ran + int(found[1]) + int(found[2]), failed + int(found[2])
         else:
-            return False
-        return True
+            self._open = opened
 
     def _end_unittest(self, details: str) -> None:
         told = {key.strip(): int(value) for key, value in re.findall(r"([a-z ]+)=(\d+)", details)}
@@ -137,6 +120,10 @@ class TestCounts:
         before = self._last if opened == kind and self._last else (0, 0)
         self._last, self._open = (before[0] + number, before[1] + number * failed), kind
 
-    def _add(self, kind: str, ran: int, failed: int) -> None:
-        before = self._sums.get(kind, (0, 0))
-        self._sums[kind] = before[0] + ran, before[1] + failed
+
+def _told(counts: str, *, timed: bool) -> _Counted | None:
+    """The numbers of a summary; None where neither a time nor a word of tests says that it is one."""
+    told = [(int(number), word) for number, word in _COUNT.findall(counts)]
+    if not timed and not {word for _, word in told} & {"passed", "failed"}:
+        return None
+    return sum(n for n, word in told if word in _RAN), sum(n for n, word in told if word in _FAILED)

@@ -222,7 +222,7 @@ _FILE = re.compile(r"\.?/.*\.[cm]?[jt]sx?")
 class _Tap:
     """The Test Anything Protocol, with the subtests of node's own runner."""
 
-    _POINT = re.compile(r"( *)(not )?ok \d+(?: -)? ?(.*?)(?:\s+#\s*(skip|todo)\b.*)?", re.IGNORECASE)
+    _POINT = re.compile(r"( *)(not )?ok \d+(?: -)?(?: (?!#)(.*?))?(?:\s+#\s*(skip|todo)\b.*)?", re.IGNORECASE)
     _SUBTEST = re.compile(r"( *)# Subtest: (.*)")
     _ERROR = re.compile(r" *(?:error|name): (.+)")
 

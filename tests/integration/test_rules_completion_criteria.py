@@ -13,7 +13,7 @@ from rulebook_ralph.tasks.criteria_reading import completion_faults
 from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.results import CheckResult
-from rulebook_ralph.verify.case import NamedCriteria
+from rulebook_ralph.verify.case import StageCriteria
 from rulebook_ralph.verify.criteria import verify_one
 from rulebook_ralph.verify.judge import Examination
 from tests.conftest import isolate
@@ -106,9 +106,7 @@ def test_cc35_a_command_is_a_line_of_shell_and_may_be_several(court: Court) -> N
 
 def verified(court: Court, *parts: Part, **settings: Any) -> bool:
     case = court.case(court.repository.tree_of(court.base))
-    named = NamedCriteria(
-        "coder", case.task, "coder", Criteria(promise="DONE", verification=MultiStage(stages=parts, **settings))
-    )
+    named = StageCriteria("coder", Criteria(promise="DONE", verification=MultiStage(stages=parts, **settings)))
     return verify_one(named, case, Examination(case, court.verifiers)).passed
 
 

@@ -20,7 +20,7 @@ from rulebook_ralph.tasks.criteria import Criteria, External
 from rulebook_ralph.tasks.model import Stage, Task
 from rulebook_ralph.tasks.results import AgentResult, CheckResult, Evidence
 from rulebook_ralph.tasks.review import Review
-from rulebook_ralph.verify.case import Case, NamedCriteria
+from rulebook_ralph.verify.case import Case, StageCriteria
 from rulebook_ralph.verify.redaction import Redactor
 from rulebook_ralph.verify.workspace import Place
 
@@ -151,7 +151,7 @@ def attempt(
     """The case, and the examination for its rules."""
     task = values.pop("task", TASK)
     stage: Stage = values.pop("stage", "coder")
-    own = NamedCriteria(stage, task, stage, criteria or Criteria(promise="DONE"))
+    own = StageCriteria(stage, criteria or Criteria(promise="DONE"))
     result = result or AgentResult(agent="test", status="finished", final_text=said)
     case = Case(
         **{
@@ -162,7 +162,7 @@ def attempt(
             "iteration": 1,
             "last_stage": True,
             "implements": True,
-            "criteria": (own, *(NamedCriteria(each, task, each, theirs) for each, theirs in earlier)),
+            "criteria": (own, *(StageCriteria(each, theirs) for each, theirs in earlier)),
             "stop_criteria": StopCriteria(),
             "base": made.base,
             "checks_base": made.base,

@@ -270,6 +270,6 @@ def test_the_branch_is_reviewed_by_its_own_reviewer(toy: Project) -> None:
     ask, questions = scripted(SHIP)
     config = replace(BOTH, defaults=replace(BOTH.defaults, final_reviewer="last"))
     change = ReviewedChange(title="all", base=toy.base, tree=toy.tree(FILES))
-    said = asking(toy, ask, config).of_branch(change, lambda _: None)
+    said = asking(toy, ask, config).review(chosen.reviewer_of_branch(config), "final", change, lambda _: None)
     assert (said.looks[0].tier, said.looks[0].reviewer) == ("final", "last")
     assert "Accessibility" in questions[0].instructions
