@@ -285,6 +285,7 @@ def conclude(agent: str, ended: Ended, transcript: Transcript, *, output: str = 
         usage=transcript.usage,
         cost_usd=transcript.cost_usd,
         session_id=transcript.session_id,
+        model=transcript.model,
         permission_denials=transcript.permission_denials,
     )
 

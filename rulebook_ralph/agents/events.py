@@ -28,6 +28,8 @@ _OUTPUT_TAIL = 3000
 _COMMAND = 500
 _SHOWN = 200
 _LONGEST_TEXT = 20_000
+_BEGINNINGS = ("init", "system")
+"""Types of events that tell the model, where any does."""
 _DETAILS = (
     *("command", "cmd", "file_path", "notebook_path", "filePath", "path", "targetFile", "pattern", "globPattern"),
     *("query", "url", "description", "prompt"),
@@ -42,7 +44,8 @@ class Transcript:
     """What was read from an agent's stream.
 
     `succeeded` is True for a terminal success event, False for a terminal error (told by `fault`), None if the stream
-    ended without either; then `fault` is what the agent was struggling with last, if anything.
+    ended without either; then `fault` is what the agent was struggling with last, if anything. `model` is the one that
+    the agent says it uses.
     """
 
     succeeded: bool | None = None
@@ -51,6 +54,7 @@ class Transcript:
     usage: Usage = _NO_USAGE
     cost_usd: float | None = None
     session_id: str = ""
+    model: str = ""
     fault: AgentFault | None = None
     permission_denials: tuple[str, ...] = ()
 
@@ -230,6 +234,7 @@ class EventReader:
         self.cost: float | None = None
         self.denied: tuple[str, ...] = ()
         self.session_id = ""
+        self.model = ""
         self._lines = LineSplitter(self._line)
 
     def feed(self, block: bytes) -> None:
@@ -245,6 +250,7 @@ class EventReader:
             usage=self.usage,
             cost_usd=self.cost,
             session_id=self.session_id,
+            model=self.model,
             fault=self.fault,
             permission_denials=tuple(dict.fromkeys((*self.tools.denials(), *self.denied))),
         )
@@ -273,8 +279,11 @@ class EventReader:
         event = decode_event(line)
         if event is None:
             self.noise(line)
-        else:
-            self.event(text(event.get("type")), event)
+            return
+        kind = text(event.get("type"))
+        if kind in _BEGINNINGS:
+            self.model = text(event.get("model"))[:_MAX_ID] or self.model
+        self.event(kind, event)
 
 
 class MessageReader(EventReader):

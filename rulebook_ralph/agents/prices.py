@@ -101,12 +101,13 @@ def priced_spend(spend: Spend, prices: Mapping[str, Price]) -> ModelSpend:
 
 
 def with_cost(result: AgentResult, prices: Mapping[str, Price], settings: Executor) -> AgentResult:
-    """The result with its cost, where the agent told tokens and no cost, and there is a price of its model, or one
-    under the executor's id.
+    """The result with its cost, where the agent told tokens and no cost, and there is a price of the model that was
+    chosen for it or that it told, or one under the executor's id.
     """
     if result.cost_usd is not None:
         return result
-    cost = _cost(result.usage, price_of(prices, *_names(settings)))
+    names = (chosen_model(settings) or result.model, settings.id)
+    cost = _cost(result.usage, price_of(prices, *filter(None, names)))
     return result if cost is None else replace(result, cost_usd=cost)
 
 

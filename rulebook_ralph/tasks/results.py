@@ -76,6 +76,8 @@ class AgentResult(Value, frozen=True, kw_only=True):
     usage: Usage = Usage()
     cost_usd: float | None = None
     session_id: str = ""
+    model: str = ""
+    """The one that the agent said it uses."""
     fault: AgentFault | None = None
     exit_code: int | None = None
     killed_by: KillReason | None = None

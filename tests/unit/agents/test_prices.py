@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rulebook_ralph.agents.prices import DEFAULT_PRICES, cost_of, cost_problem, price_of, with_cost
 from rulebook_ralph.config.settings import Executor, Price
 from rulebook_ralph.tasks.results import AgentResult, Usage
+from tests.unit.agents.streams import Stream, capture
 
 PRICE = Price(input=1.25, cached_input=0.125, output=10)
 USAGE = Usage(input_tokens=1_000_000, output_tokens=100_000, cache_read_tokens=2_000_000, cache_write_tokens=400_000)
@@ -44,6 +45,15 @@ def test_the_models_price_comes_before_the_executors(executor: str, model: str, 
     ran = AgentResult(agent=executor, status="finished", usage=Usage(input_tokens=1, output_tokens=200_000))
     priced = with_cost(ran, prices, Executor(id=executor, type=executor, model=model))
     assert priced.cost_usd == (None if cost is None else pytest.approx(cost, rel=1e-4))
+
+
+def test_a_model_that_the_agent_itself_tells_has_its_price() -> None:
+    ran = Stream("gemini").concluded(capture("gemini", "success"))
+    assert (ran.model, ran.cost_usd) == ("gemini-2.5-pro", None)
+    price = DEFAULT_PRICES["gemini-2.5-pro"]
+    assert with_cost(ran, {}, Executor(id="g", type="gemini")).cost_usd == pytest.approx(cost_of(ran.usage, price))
+    chosen = Executor(id="g", type="gemini", model="another")
+    assert with_cost(ran, {}, chosen).cost_usd is None, "the one that was chosen goes before"
 
 
 def test_a_cost_that_was_told_stands_and_no_tokens_cost_nothing_known() -> None:
