@@ -33,13 +33,15 @@ def at_terminal(project: Project, *arguments: str, typed: str = "") -> tuple[int
 class Terminal:
     """A terminal in which a command runs."""
 
-    def __init__(self, project: Project, *arguments: str, columns: int = 80, rows: int = 24) -> None:
+    def __init__(
+        self, project: Project, *arguments: str, columns: int = 80, rows: int = 24, code: str = _RALPH
+    ) -> None:
         self._ours, self._theirs = pty.openpty()
         self._shown = b""
         self.resize(columns, rows)
         self.mode = termios.tcgetattr(self._theirs)
         self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("controlling.py")), _RALPH, *arguments],
+            [sys.executable, str(Path(__file__).with_name("controlling.py")), code, *arguments],
             cwd=project.root,
             env={**os.environ, "PYTHONPATH": _ROOT, "TERM": "xterm-256color", **project.environment},
             stdin=self._theirs,

@@ -226,6 +226,7 @@ def run_once(
     report = report or console.report
     _check_out_state(app, report)
     opened = open_project(app, flags.settings)
+    console.rest()
     require_agreed(app, opened, trusted=flags.trust_commands)
     project = replace(opened.project, config=_within(opened.project.config, spent))
 

@@ -73,8 +73,7 @@ class Console:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._display is not None:
-            self._display.close()
+        self.rest()
 
     def report(self, event: "Event") -> None:
         """Show what happened in a run."""
@@ -83,9 +82,17 @@ class Console:
             if self._display is None:
                 self._display = self._open_display()
                 self._display.steered_by(self._steer)
+            display = self._display
             if self._events is not None:
                 self._events(event)
-        self._display.report(event)
+        display.report(event)
+
+    def rest(self) -> None:
+        """Put the terminal back until something happens again, so that a person may be asked there."""
+        with self._opening:
+            if self._display is not None:
+                self._display.close()
+            self._display = None
 
     @contextmanager
     def steered_by(self, steer: Callable[[str, int], None]) -> Iterator[None]:

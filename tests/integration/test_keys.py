@@ -10,6 +10,18 @@ from tests.terminal import Terminal
 
 SLOW = 'test "$RALPH_TASK" = one && { echo "looking around"; test -e "$BESIDE/go" || sleep 30; }\n' + HONEST
 """Works at the task `one` until it is stopped, unless it may go on."""
+ASKS = """
+import sys
+from datetime import UTC, datetime
+from rulebook_ralph.report.console import open_console
+from rulebook_ralph.report.events import Notice
+now = lambda: datetime.now(tz=UTC)
+with open_console(sys.stdout, sys.stderr, environment={"TERM": "xterm"}, now=now, keyboard=0) as console:
+    console.report(Notice("info", "before the question"))
+    console.rest()
+    console.line("agreed: " + input("agree? "))
+    console.report(Notice("info", "after it"))
+"""
 
 
 @pytest.fixture
@@ -100,6 +112,15 @@ def test_a_resize_leaves_no_stray_lines(project: Project, before: tuple[int, int
             assert sum("tasks ·" in row or " 2 tasks" in row for row in rows) <= 2
         terminal.press("q")
         assert terminal.ended() == 130
+
+
+def test_a_person_can_be_asked_between_two_displays(project: Project) -> None:
+    with Terminal(project, code=ASKS) as terminal:
+        terminal.shows("before the question", "agree?")
+        terminal.press("yes\n")
+        terminal.shows("agreed: yes", "after it")
+        assert terminal.ended() == 0
+        assert terminal.is_as_before
 
 
 def test_a_wide_terminal_lists_the_open_tasks_beside(project: Project) -> None:

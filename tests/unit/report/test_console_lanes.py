@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from threading import Barrier, Thread
-from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -17,7 +16,6 @@ from rulebook_ralph.report.console import Console, open_console
 from rulebook_ralph.report.events import (
     AgentActivity,
     Event,
-    GateEnded,
     GateStarted,
     Notice,
     ReviewEnded,
@@ -29,7 +27,6 @@ from rulebook_ralph.report.frame import frame
 from rulebook_ralph.report.plain import PlainDisplay
 from rulebook_ralph.report.scene import Scene
 from rulebook_ralph.report.stream import Stream
-from rulebook_ralph.tasks.results import CheckResult
 from rulebook_ralph.tasks.review import ReviewLook, reviewed
 from tests.unit.report.console_events import GATE_PASSED, GATE_STARTED, NOON, PLAN, opened, said, settled, used
 
@@ -122,34 +119,6 @@ def test_one_that_waits_says_so_in_its_block_and_the_run_in_the_head() -> None:
 
 def test_the_next_run_begins_with_no_iteration_open() -> None:
     assert len(live(PLAN, opened(1), opened(2), ENDED, PLAN)) == 2
-
-
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 9), st.sampled_from(get_args(WithinIteration.__annotations__["event"]))), max_size=30
-    ),
-    st.integers(1, 120),
-    st.integers(1, 30),
-)
-def test_frames_of_several_fit_whatever_the_text(what: list[tuple[int, type]], width: int, height: int) -> None:
-    scene = Scene()
-    for number in range(1, 9):
-        scene.apply(opened(number, HOSTILE + str(number), HOSTILE * 9), NOON)
-    for number, kind in what:
-        scene.apply(WithinIteration(number, hostile(kind)), NOON)
-        rows = frame(scene, NOON + timedelta(seconds=40), width=width, height=height)
-        assert len(rows) <= height
-        assert all(row.cell_len <= width and row.plain.isprintable() for row in rows)
-
-
-def hostile(kind: type) -> Notice | AgentActivity | GateStarted | GateEnded | Waiting:
-    if kind is GateStarted:
-        return GateStarted(HOSTILE, HOSTILE)
-    if kind is GateEnded:
-        return GateEnded(CheckResult(step=HOSTILE, command=HOSTILE, passed=False, reason=HOSTILE))
-    if kind is Waiting:
-        return Waiting(HOSTILE, NOON, 5.0)
-    return Notice("warning", HOSTILE) if kind is Notice else AgentActivity("text", HOSTILE * 99, HOSTILE)
 
 
 # Plain lines
