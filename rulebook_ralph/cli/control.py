@@ -101,15 +101,12 @@ def _named(records: Sequence[Iteration]) -> str:
 
 def _outcome(records: Sequence[Iteration]) -> str:
     """What came of the attempts that were being made when the order was given, by their records as they stand now."""
-    cut_short = [record for record in records if record.completion_status == "cancelled"]
-    ended = [record for record in records if record.completion_status != "cancelled"]
-    came = []
-    if len(cut_short) == 1:
-        number = cut_short[0].iteration_number
-        came.append(f"{_named(cut_short)} is not counted, its work is saved (ralph show {number} --diff)")
-    elif cut_short:
-        came.append(f"{_named(cut_short)} are not counted, their work is saved (ralph show NUMBER --diff)")
-    came += [f"{_named([record])} had ended as {record.completion_status}" for record in ended]
+    came = [
+        f"{_named([each])} is not counted, its work is saved (ralph show {each.iteration_number} --diff)"
+        if each.completion_status == "cancelled"
+        else f"{_named([each])} had ended as {each.completion_status}"
+        for each in records
+    ]
     return "; ".join([f"cancelled: {came[0]}" if came else "cancelled", *came[1:], "go on with: ralph resume"])
 
 

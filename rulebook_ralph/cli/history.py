@@ -202,12 +202,12 @@ def _show(console: Console, record: Iteration) -> None:
 
 
 def _show_head(console: Console, record: Iteration) -> None:
-    cost = "" if record.cost_usd is None else f", {text.money(record.cost_usd)}"
+    cost = "cost unknown" if record.cost_usd is None else text.money(record.cost_usd)
     console.line(f"#{record.iteration_number}: {record.names}, {record.stage}, attempt {record.attempt}")
     console.line(f"  result    {result_of(record)}")
     if verdict := record.verdict:
         console.line(f"  verdict   {verdict.reason}" + (f" ({verdict.hook})" if verdict.hook else ""))
-    console.line(f"  agent     {record.agent}, {text.duration(record.duration_ms / 1000)}{cost}")
+    console.line(f"  agent     {record.agent}, {text.duration(record.duration_ms / 1000)}, {cost}")
     console.line(f"  started   {record.started_at}")
     console.line(f"  base      {record.base_commit[:12]}")
     if record.commit and record.tasks_completed:
