@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from rulebook_ralph.agents.question import Ask, ModelError, Question
-from rulebook_ralph.git.diff import FileDiff, Line, Versions, read_versions
+from rulebook_ralph.git.diff import FileDiff, Line, read_versions
 from rulebook_ralph.git.repository import GitError, Repository
 from rulebook_ralph.tasks.text import clipped, estimated_tokens
 from rulebook_ralph.verify.redaction import MARK
@@ -80,44 +80,42 @@ def envelope(**data: Any) -> str:
 
 
 def shown_files(
+    repository: Repository,
+    base: str,
+    tree: str,
     diff: Sequence[FileDiff],
-    versions: Mapping[str, Versions],
     *,
     clean: Clean,
     budget: int,
     around: int | None = None,
     whole: Iterable[str] = (),
 ) -> tuple[ShownFile, ...]:
-    """The changed files, then those of `whole` that were not changed. `versions` has the texts of both where they are
-    known. `around`: how many unchanged lines are shown beside changed ones; None shows all of them. A file that does
-    not fit `budget` tokens shows less around its changes.
+    """The changed files, then those of `whole` that are there and were not changed. `around`: how many unchanged lines
+    are shown beside changed ones; None shows all of them. A file that does not fit `budget` tokens shows less around
+    its changes. Raises GitError.
     """
     changed = {file.path for file in diff if file.kind != "D"}
     others = [FileDiff(kind="M", path=path, old_path=path) for path in whole if path not in changed]
-    unchanged = {file.path for file in others}
+    known = [file for file in diff if file.kind in "MR" and not file.binary]
+    versions = read_versions(repository, base, tree, [*known, *others])
     names: set[str] = set()
     shown = []
     for file in (*diff, *others):
         text = versions[file.path].after if file.path in versions else None
+        unchanged = file in others
+        if unchanged and text is None:
+            continue
         one = _shown(file, text, clean, around)
-        if one.tokens > budget // 2 and file.path not in unchanged:
-            one = _shown(file, text, clean, 3)
-        if file.path in unchanged:
+        if unchanged:
             one = replace(one, change="not changed")
-        one = _fitting(one, budget)
+        elif one.tokens > budget // 2:
+            one = _shown(file, text, clean, 3)
+        if is_generated(one.path) and one.tokens > budget // _GENERATED_AT_MOST:
+            one = replace(one, lines=(), why_not=f"written by a program, {one.tokens:,} tokens")
         name = one.name if one.name not in names else f"{one.name} ({len(names)})"
         names.add(name)
         shown.append(replace(one, name=name))
     return tuple(shown)
-
-
-def read_texts(
-    repository: Repository, base: str, tree: str, diff: Sequence[FileDiff], whole: Iterable[str] = ()
-) -> Mapping[str, Versions]:
-    """The texts of the changed files and of those of `whole`, at both sides. Raises GitError."""
-    known = [file for file in diff if file.kind in "MR" and not file.binary]
-    more = [FileDiff(kind="M", path=path, old_path=path) for path in whole]
-    return read_versions(repository, base, tree, [*known, *more])
 
 
 def place_exists(repository: Repository, tree: str, path: str, line: int | None) -> bool:
@@ -152,13 +150,6 @@ def claims(clean: Clean, *, final_message: str = "", commit_messages: Sequence[s
 def is_generated(path: str) -> bool:
     """Whether programs write such a file, not people."""
     return _GENERATED.search(path) is not None
-
-
-def _fitting(file: ShownFile, budget: int) -> ShownFile:
-    """The file, without its lines where a program wrote it and they would leave no room for others."""
-    if is_generated(file.path) and file.tokens > budget // _GENERATED_AT_MOST:
-        return replace(file, lines=(), why_not=f"written by a program, {file.tokens:,} tokens")
-    return file
 
 
 def _pieces(file: ShownFile, budget: int) -> Iterator[ShownFile]:

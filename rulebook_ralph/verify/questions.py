@@ -25,7 +25,6 @@ from rulebook_ralph.verify.material import (
     envelope,
     is_generated,
     place_exists,
-    read_texts,
     shown_files,
 )
 from rulebook_ralph.verify.redaction import cleaned
@@ -115,9 +114,8 @@ def ask_about(
     verifiers, diff = examination.verifiers, examination.diff()
     clean = verifiers.redactor.clean
     whole = case.task.relevant_files or (() if diff else _all_files(case, verifiers.repository))
-    texts = read_texts(verifiers.repository, case.base, case.tree, diff, whole)
-    there = [path for path in whole if path in texts and texts[path].after is not None]
-    shown = _within(shown_files(diff, texts, clean=clean, budget=BUDGET, whole=there), items)
+    files = shown_files(verifiers.repository, case.base, case.tree, diff, clean=clean, budget=BUDGET, whole=whole)
+    shown = _within(files, items)
     ids = {f"i{number}": item for number, item in enumerate(items, start=1)}
     instructions = _INSTRUCTIONS.format(
         behaviour=_BEHAVIOUR if case.task.kind == "feature" else "", rules=f"{RULE_OF_DATA}\n{RULE_OF_LINES}"

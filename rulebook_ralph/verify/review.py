@@ -47,7 +47,6 @@ from rulebook_ralph.verify.material import (
     envelope,
     is_generated,
     parts,
-    read_texts,
     shown_files,
 )
 from rulebook_ralph.verify.redaction import Redactor, cleaned
@@ -107,8 +106,8 @@ class Reviewers:
         report(events.ReviewStarted(tier, name))
         started = time.monotonic()
         diff = read_diff(self.repository, change.base, change.tree)
-        texts = read_texts(self.repository, change.base, change.tree, diff)
-        files = shown_files(diff, texts, clean=self.redactor.clean, budget=self.budget, around=_AROUND)
+        clean, budget = self.redactor.clean, self.budget
+        files = shown_files(self.repository, change.base, change.tree, diff, clean=clean, budget=budget, around=_AROUND)
         secrets = secrets_in(diff, self.redactor) if change.with_secrets else ()
         own = [*map(_secret, secrets), *map(_unreadable, filter(_is_hidden, files))]
         seen, outcome = self._looked(reviewers.with_model(self.config, reviewer, tier), tier, change, files)
