@@ -339,3 +339,9 @@ def test_every_page_is_in_the_menu() -> None:
     menu = YAML(typ="safe", pure=True).load((ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]
     pages = re.findall(r"[\w-]+\.md", str(menu))
     assert sorted(f"docs/{page}" for page in pages) == PAGES
+
+
+def test_the_readme_is_read_in_three_minutes_and_its_picture_is_the_program_s_own() -> None:
+    assert len(README.encode()) < 6500, "move it to a page"
+    assert "docs/images/run.svg" in README
+    assert "Generated with Rich" in (ROOT / "docs/images/run.svg").read_text("utf-8"), "python -m scripts.picture"
