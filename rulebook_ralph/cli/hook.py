@@ -14,7 +14,8 @@ from rulebook_ralph import entry, resources
 from rulebook_ralph.cli import official_loop
 from rulebook_ralph.cli.app import App
 from rulebook_ralph.cli.places import open_project, project_root, require_agreed
-from rulebook_ralph.cli.session_stop import Messages, agent_process, end_loop, end_orphans, session_lock, take_stop
+from rulebook_ralph.cli.run import end_orphans
+from rulebook_ralph.cli.session_stop import Messages, agent_process, end_loop, session_lock, take_stop
 from rulebook_ralph.config import requirements
 from rulebook_ralph.config.settings import InsistentConfig
 from rulebook_ralph.errors import ExitCode, RalphError
@@ -103,7 +104,7 @@ def begin_command(app: App, /, *, session_id: str, driver: Driver, tasks: int | 
         tasks=tasks,
     )
     with session_lock(app, project, note) as held:
-        end_orphans(held, messages)
+        end_orphans(held, messages.lines.append)
         if script is not None:
             official_loop.start(app, project.root, script, prompt, most=most)
         write_note(private, note)

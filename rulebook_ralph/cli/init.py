@@ -270,9 +270,7 @@ def _tell(console: Console, result: Result, folder: StateFolder) -> None:
     _tell_of_gates(console, result.found, folder)
     console.line("")
     console.line("Agents work with full permissions by default, in a clone of Ralph's own; tools.executors[] in")
-    following = (
-        "ralph run --dry-run, then: ralph run" if prd.tasks else 'ralph plan "what you want", or: ralph task add'
-    )
+    following = "ralph run --dry-run, then: ralph run" if prd.tasks else 'ralph run -p "what you want", or: ralph plan'
     console.line(f"config.yaml restricts them (permissions: edit). Next: {following}")
 
 

@@ -243,7 +243,7 @@ def run_once(
         notify.Notifier(project.folder, app.environment, warn=warn) as notifier,
         lock.hold(project.private, options.command, since=app.clock.iso()) as held,
     ):
-        _end_orphans(held, warn)
+        end_orphans(held, warn)
         preflight.require_no_secret(project, redactor.clean)
         _say(opened, report)
         for problem in notify.problems(project.config.notify, app.environment):
@@ -289,7 +289,7 @@ def _within(config: Config, spent: RunTally) -> Config:
     return replaced(config, limits=limits_left(config.limits, spent))
 
 
-def _end_orphans(held: Held, warn: Callable[[str], None]) -> None:
+def end_orphans(held: Held, warn: Callable[[str], None]) -> None:
     """End what dead runs left running: it would work beside the new one. Raises RalphError where that fails."""
     ended, remain = held.end_orphans()
     if remain:

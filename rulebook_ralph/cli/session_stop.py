@@ -14,6 +14,7 @@ from rulebook_ralph.cli import official_loop
 from rulebook_ralph.cli.app import App
 from rulebook_ralph.cli.options import interruptible
 from rulebook_ralph.cli.places import open_root
+from rulebook_ralph.cli.run import end_orphans
 from rulebook_ralph.entry import SESSION_NOTE
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git.cache import cache_root
@@ -24,7 +25,7 @@ from rulebook_ralph.run.control import Cancel, Orders
 from rulebook_ralph.run.project import Project
 from rulebook_ralph.run.session import SessionNote, SessionRun, Step, Stopped, write_note
 from rulebook_ralph.tasks.disk import StateFolder
-from rulebook_ralph.tasks.text import counted, some
+from rulebook_ralph.tasks.text import some
 from rulebook_ralph.verify.redaction import Redactor, cleaned
 from rulebook_ralph.verify.workspace import Cancelled
 
@@ -64,7 +65,7 @@ def take_stop(
     project = _project(app, root, note)
     clean = Redactor(app.environment).clean_cut
     with session_lock(app, project, note) as held, _in_time(seconds, messages) as cancelled:
-        end_orphans(held, messages)
+        end_orphans(held, messages.lines.append)
         orders = Orders(cancelled, report=lambda event: messages.report(cleaned(event, clean)), clock=app.clock)
         if cancel:
             orders.obey(Cancel())
@@ -97,15 +98,6 @@ def end_loop(private: Path, session_id: str) -> None:
 def session_lock(app: App, project: Project, note: SessionNote) -> AbstractContextManager[lock.Held]:
     """The project's lock, held by this process for the session."""
     return lock.hold(project.private, lock.SESSION, since=note.since, session=note.session_id, agent=agent_process(app))
-
-
-def end_orphans(held: lock.Held, messages: Messages) -> None:
-    """End what a dead run left running: it would work beside the session. Raises RalphError where that fails."""
-    ended, remain = held.end_orphans()
-    if remain:
-        raise RalphError(f"{remain} processes of a dead run cannot be ended; end what is left first: ralph doctor")
-    if ended:
-        messages.lines.append(f"ended {counted(ended, 'process', 'processes')} that a dead run left running")
 
 
 @contextmanager

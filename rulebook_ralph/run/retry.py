@@ -100,13 +100,12 @@ class Troubles:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What to do. `seconds` to wait (0 for at once), `until` where there is a time to wait for; `reason` for people.
+    """What to do. `until` where there is a time to wait for; `reason` for people.
     `limited`: it is a limit of the service that leads to this, not an agent that cannot work.
     """
 
     remedy: Remedy
     reason: str
-    seconds: float = 0.0
     until: datetime | None = None
     limited: bool = False
 
@@ -149,7 +148,7 @@ def _backing_off(said: str, troubles: Troubles, means: Means, *, limited: bool, 
         reason = f"{means.who} failed {troubles.back_offs} times in a row, the last time with {said}"
         return Response(means.end, reason, limited=limited)
     seconds = _backed_off(troubles.back_offs, _FIRST_WAIT, _LONGEST_WAIT)
-    return Response("wait", said, seconds, now + timedelta(seconds=seconds), limited)
+    return Response("wait", said, now + timedelta(seconds=seconds), limited)
 
 
 def _limited(fault: AgentFault, troubles: Troubles, means: Means, *, now: datetime) -> Response:
@@ -158,18 +157,18 @@ def _limited(fault: AgentFault, troubles: Troubles, means: Means, *, now: dateti
     when = f", until {fault.resets_at}" if until else ""
     if until is None:  # not stated, or passed already as the clocks differ: ask again later and later
         until = now + timedelta(seconds=_backed_off(troubles.limits, _LIMIT_FIRST_WAIT, _LIMIT_LONGEST_WAIT))
-    seconds = (until - now).total_seconds()
     reason = f"{means.who}'s usage limit is reached{when}: {fault.message}"
+    remedy: Remedy = "stop"
+    seconds = (until - now).total_seconds()
     if troubles.limits >= MOST_LIMITS:
-        return Response("stop", f"{troubles.limits} times in a row, {reason}", seconds, until, limited=True)
-    if means.on_limit == "fallback" and means.has_fallback:
-        return Response("fallback", reason, seconds, until, limited=True)
-    if means.on_limit == "stop":
-        return Response("stop", reason, seconds, until, limited=True)
-    if seconds > means.longest_wait:
-        longer = f"that is more than limits.maxLimitWait ({means.longest_wait:.0f} s)"
-        return Response("stop", f"{reason}; {longer}", seconds, until, limited=True)
-    return Response("wait", reason, seconds, until, limited=True)
+        reason = f"{troubles.limits} times in a row, {reason}"
+    elif means.on_limit == "fallback" and means.has_fallback:
+        remedy = "fallback"
+    elif means.on_limit != "stop" and seconds > means.longest_wait:
+        reason = f"{reason}; that is more than limits.maxLimitWait ({means.longest_wait:.0f} s)"
+    elif means.on_limit != "stop":
+        remedy = "wait"
+    return Response(remedy, reason, until, limited=True)
 
 
 def free_again(resets_at: str | None) -> datetime | None:
@@ -296,7 +295,7 @@ class RetryPolicy:
             why = str(error) if fault.kind in CANNOT_HEAL else response.reason
             raise GivenUpError(why, "rate-limited" if response.limited else "error")
         left = self._seconds_left()
-        if left is not None and response.seconds >= left:
+        if left is not None and response.until and (response.until - now).total_seconds() >= left:
             raise GivenUpError(f"the run's time limit comes before it can be: {response.reason}", "max-wall-time")
         if response.until and not self._wait_until(response.until, response.reason, report):
             raise GivenUpError(f"the run was told to end while it was waited for: {response.reason}", "paused")

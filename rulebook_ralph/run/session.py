@@ -40,7 +40,7 @@ from rulebook_ralph.run.start import Prepared, prepare
 from rulebook_ralph.run.workers import Worker, Workers
 from rulebook_ralph.tasks import disk
 from rulebook_ralph.tasks.model import Task, Value
-from rulebook_ralph.tasks.results import AgentResult, Verdict
+from rulebook_ralph.tasks.results import Verdict
 from rulebook_ralph.verify.gates import GateRun
 
 AGENT = "claude"
@@ -155,12 +155,6 @@ class SessionWorker(Worker):
         for said in self._tree.put_head_back(self._branch, self.base):
             self.report(Notice("warning", said))
         return replaced(captured, tree=tree)
-
-    def priced(self, result: AgentResult, executor: str, model: str) -> AgentResult:
-        return self._roster.completed(result, executor, model)
-
-    def paying(self, number: int) -> AbstractContextManager[None]:
-        return self._ledger.paying(number)
 
 
 class SessionWorkers(Workers):

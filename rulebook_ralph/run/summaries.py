@@ -182,18 +182,18 @@ def as_json(ended: events.RunEnded) -> dict[str, object]:
 
 def refused_as_json(error: str) -> dict[str, object]:
     """The same for a run that could not begin, or broke off."""
-    return {
-        "success": False,
-        "completedCount": 0,
-        "failedCount": 0,
-        "iterations": 0,
-        "stopReason": "error",
-        "error": error,
-        "blockingIssue": None,
-        "costUsd": 0.0,
-        "tokens": 0,
-        "durationMs": 0,
-    }
+    nothing = events.RunEnded(
+        stop_reason="error",
+        reason=error,
+        tasks=(),
+        iterations=0,
+        completed_count=0,
+        failed_count=0,
+        cost_usd=0.0,
+        tokens=0,
+        duration_ms=0,
+    )
+    return as_json(nothing)
 
 
 def _line(task: Task, commit: str | None, attempts: int, cost_usd: float) -> events.TaskLine:
