@@ -9,7 +9,7 @@ from threading import RLock, Thread
 from typing import IO, cast
 
 from rich.console import Console as RichConsole
-from rich.console import ConsoleDimensions, Group
+from rich.console import ConsoleDimensions, ConsoleOptions, Group, RenderResult
 from rich.control import Control
 from rich.live import Live
 from rich.text import Text
@@ -68,6 +68,7 @@ class LiveDisplay:
         self._steer: Steer | None = None
         self._keyboard = None if keyboard is None else Keyboard(keyboard, self._pressed)
         self._shown: tuple[list[Text], ConsoleDimensions] | None = None
+        self._drawn = _Drawn()
         self._live = self._new_live()
         self._closing = Signal()
         self._drawing = Thread(target=self._draw_until_closed, name="ralph-display", daemon=True)
@@ -112,7 +113,7 @@ class LiveDisplay:
                 self._repaint(frame, size)
                 return
             self._shown = frame, size
-            self._live.update(Group(*frame))
+            self._drawn.rows = frame
             self._console.print(Group(*rows), soft_wrap=True)
 
     def _draw_until_closed(self) -> None:
@@ -122,8 +123,8 @@ class LiveDisplay:
                 if self._has_shrunk(size):
                     self._repaint(frame, size)
                 elif shown != self._shown:
-                    self._shown = shown
-                    self._live.update(Group(*frame), refresh=True)
+                    self._shown, self._drawn.rows = shown, frame
+                    self._live.refresh()
 
     def _has_shrunk(self, size: ConsoleDimensions) -> bool:
         """Then nobody knows any more where the lines are that were drawn: some terminals fold them, others cut them."""
@@ -144,12 +145,17 @@ class LiveDisplay:
         if lasting:
             self._console.print(Group(*lasting), soft_wrap=True)
         self._live = self._new_live()  # the old one would go up to where it last drew
-        self._live.update(Group(*frame))
+        self._drawn.rows = frame
         self._live.start(refresh=True)
 
     def _new_live(self) -> Live:
         return Live(
-            console=self._console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
+            self._drawn,
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
         )
 
     def _frame(self) -> tuple[list[Text], ConsoleDimensions]:
@@ -181,6 +187,16 @@ class LiveDisplay:
             steer = self._steer
         if steer is not None and order is not None:
             steer(*order)
+
+
+class _Drawn:
+    """The live lines, as they are at the time of drawing."""
+
+    def __init__(self) -> None:
+        self.rows: list[Text] = []
+
+    def __rich_console__(self, _console: RichConsole, _options: ConsoleOptions) -> RenderResult:
+        yield from self.rows
 
 
 class _Terminal(RichConsole):
