@@ -10,7 +10,7 @@ from rulebook_ralph.config.settings import StepKind, VerificationStep
 from rulebook_ralph.tasks.patterns import Globs
 from rulebook_ralph.tasks.results import CheckResult
 from rulebook_ralph.tasks.text import counted, some
-from rulebook_ralph.verify.gates import GateRun
+from rulebook_ralph.verify.gates import GateRun, not_run
 
 Runs = Mapping[str, GateRun]
 """What gates said of one tree, by the name of the gate."""
@@ -191,21 +191,12 @@ def skipped(
     required = {step.name for step in steps if step.required}
     if required and found.keys() >= required:  # nothing would prove the work
         found = {name: step for name, step in found.items() if name not in required}
-    return {name: _not_run(step) for name, step in found.items()}
+    return {
+        name: not_run(step, f"no changed file matches {some(step.when, 3)}", skipped=True)
+        for name, step in found.items()
+    }
 
 
 def _concerns(step: VerificationStep, changed: Collection[str]) -> bool:
     globs = Globs(["**", *step.when] if step.when[0].startswith("!") else step.when)
     return any(map(globs.match, changed))
-
-
-def _not_run(step: VerificationStep) -> CheckResult:
-    return CheckResult(
-        step=step.name,
-        kind=step.kind,
-        command=step.command,
-        passed=False,
-        required=step.required,
-        skipped=True,
-        reason=f"no changed file matches {some(step.when, 3)}",
-    )

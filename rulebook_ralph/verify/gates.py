@@ -258,7 +258,8 @@ class GateRunner:
         except RalphError as error:
             if session.on_base:
                 raise
-            found = tuple(GateRun(_not_set_up(step, str(error))) for step in steps)
+            first, _, output = str(error).partition("\n")
+            found = tuple(GateRun(not_run(step, f"not run: {first}", output)) for step in steps)
         for step, run in zip(steps, found, strict=True):
             self._known[session.key, _named(step)] = run
             result = run.result
@@ -369,14 +370,14 @@ def _why(first: str, last: str, tries: int) -> str:
     return f"{last} (the last of {tries} tries)" if last else f"failed at first ({first}), passed at try {tries}"
 
 
-def _not_set_up(step: VerificationStep, problem: str) -> CheckResult:
-    first, _, output = problem.partition("\n")
+def not_run(step: VerificationStep, reason: str, output: str = "", *, skipped: bool = False) -> CheckResult:
     return CheckResult(
         step=step.name,
         kind=step.kind,
         command=step.command,
         passed=False,
         required=step.required,
-        reason=f"not run: {first}",
+        skipped=skipped,
+        reason=reason,
         output=output,
     )

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rulebook_ralph.agents.question import ModelError, Question
 from rulebook_ralph.verify.material import UnusableAnswerError, asked, decoded
+from rulebook_ralph.verify.workspace import Cancelled
 
 
 class Yes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,3 +63,19 @@ def test_a_bad_answer_is_asked_for_once_more_and_then_as_good_as_none(answers: l
         assert not any(good)
     assert len(told) == (1 if good[0] else 2)
     assert ["could not be used" in each for each in told] == [False, True][: len(told)]
+
+
+@pytest.mark.parametrize("asked_first", [False, True])
+def test_an_order_to_stop_is_heeded(asked_first: bool) -> None:
+    """Before the question, and where it ends the answer."""
+    cancelled = Event()
+
+    def ask(_: Question) -> str:
+        assert asked_first
+        cancelled.set()
+        raise ModelError("interrupted")
+
+    if not asked_first:
+        cancelled.set()
+    with pytest.raises(Cancelled):
+        asked(ask, Question("Say yes.", "", {}), Yes, lambda answer: answer.yes, cancelled)

@@ -20,7 +20,6 @@ from rulebook_ralph.verify import reviewers as chosen
 from rulebook_ralph.verify.redaction import Redactor
 from rulebook_ralph.verify.review import ReviewedChange, Reviewers, reviewers_agree
 from rulebook_ralph.verify.reviewers import TaskCommit, by_task
-from rulebook_ralph.verify.workspace import Cancelled
 from tests.unit.verify_models.support import NO_ANSWER, TASK, Project, attempt, project, scripted, shown
 
 FILES: Mapping[str, str | None] = {"app.py": "x = 1\ny = 2\nz = x / 0\n"}
@@ -155,16 +154,6 @@ def test_what_cannot_be_shown_is_named_and_keys_are_not_sent(toy: Project) -> No
     assert with_secrets.decision == "REVISE"
     assert {found.file for found in with_secrets.issues} == {"conf.py", "a.pem"}
     assert "correct-horse" not in feedback(with_secrets)
-
-
-def test_an_order_to_stop_is_heeded(toy: Project) -> None:
-    ask, questions = scripted(SHIP)
-    reviewing = asking(toy, ask)
-    reviewing.cancelled.set()
-    change = ReviewedChange(title="t", base=toy.base, tree=toy.tree(FILES))
-    with pytest.raises(Cancelled):
-        reviewing.review(Reviewer(id="quick"), "quick", change, lambda _: None)
-    assert not questions
 
 
 # The rule

@@ -14,7 +14,6 @@ from rulebook_ralph.tasks.results import CheckResult
 from rulebook_ralph.verify import criteria as verify
 from rulebook_ralph.verify import questions as asking
 from rulebook_ralph.verify import semantic
-from rulebook_ralph.verify.workspace import Cancelled
 from tests.unit.verify_models.support import NO_ANSWER, TASK, Project, attempt, project, scripted, shown
 
 JUDGED = Criteria(promise="DONE", verification=Semantic(check_for=(ACCEPTANCE_CRITERIA,)))
@@ -101,21 +100,7 @@ def test_a_file_that_is_gone_or_empty_is_a_place_by_itself(toy: Project) -> None
     assert found.proven
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "All of it holds.",
-        "",
-        said(one("i1")),
-        said(one("i1"), one("i1")),
-        said(one("i1"), one("i2"), one("i3")),
-        said(one("i1", "met"), one("i2")),
-        '{"items": [], "items": []}',
-        json.dumps({"items": [one("i1"), one("i2")], "more": 1}),
-        "[" * 50_000,
-        NO_ANSWER,
-    ],
-)
+@pytest.mark.parametrize("answer", ["All of it holds.", said(one("i1"), one("i1")), NO_ANSWER])
 def test_a_bad_or_missing_answer_is_the_judges_fault(toy: Project, answer: Any) -> None:
     """The promise is taken for this attempt, and completes only beside something that Ralph ran and passed."""
     ask, _ = scripted(answer)
@@ -133,12 +118,6 @@ def test_a_bad_or_missing_answer_is_the_judges_fault(toy: Project, answer: Any) 
     unpromised = verify.criteria_hold(*attempt(toy, FILES, criteria=JUDGED, ask=ask, gates=[gate], said="Done."))
     assert unpromised is not None
     assert "DONE was not promised" in unpromised.reason
-
-
-def test_a_fenced_answer_is_read(toy: Project) -> None:
-    ask, questions = scripted(f"Here it is:\n```json\n{YES}\n```\n")
-    assert verify.verify(*attempt(toy, FILES, criteria=JUDGED, ask=ask)).proven
-    assert len(questions) == 1
 
 
 def test_without_a_model_nothing_is_judged_and_without_an_agent_nothing_stands_for_it(toy: Project) -> None:
@@ -183,15 +162,6 @@ def test_files_that_the_task_names_are_shown_whole_and_secrets_not(toy: Project)
         "README.md": ["+1| add: adds", "+2| key [redacted]"],
         "app.py": [" 1| x = 1", " 2| y = 2"],
     }
-
-
-def test_an_order_to_stop_is_heeded(toy: Project) -> None:
-    ask, questions = scripted(YES)
-    case, examination = attempt(toy, FILES, criteria=JUDGED, ask=ask)
-    examination.verifiers.cancelled.set()
-    with pytest.raises(Cancelled):
-        verify.verify(case, examination)
-    assert not questions
 
 
 def test_without_acceptance_criteria_the_task_stands_for_them() -> None:
