@@ -1,7 +1,5 @@
 """`ralph templates`: what prompts are made of, and how to have them otherwise."""
 
-import difflib
-
 import click
 
 from rulebook_ralph.cli.app import App
@@ -12,7 +10,7 @@ from rulebook_ralph.run import templates
 from rulebook_ralph.run.templates import BUILT_IN, PLAN, PLAN_VARIABLES, PURPOSES, SUFFIX, VARIABLES, Templates
 from rulebook_ralph.tasks import disk
 from rulebook_ralph.tasks.disk import StateFolder, find_root
-from rulebook_ralph.tasks.text import escaped
+from rulebook_ralph.tasks.text import escaped, nearest
 
 
 @click.group()
@@ -110,6 +108,6 @@ def _known(name: str, own: Templates) -> str:
     known = [*PURPOSES, *sorted(own.names)]
     if whole in known:
         return whole
-    near = difflib.get_close_matches(whole, known, n=1)
-    told = f"did you mean {near[0]}?" if near else "see: ralph templates list"
+    near = nearest(whole, known)
+    told = f"did you mean {near}?" if near else "see: ralph templates list"
     raise RalphError(f"there is no template '{escaped(name)}'; {told}")

@@ -1,6 +1,5 @@
 """What is looked at before the first agent is paid: everything that would stop a run at night."""
 
-import difflib
 import os
 from collections.abc import Callable, Iterator
 from threading import Event
@@ -13,10 +12,11 @@ from rulebook_ralph.config import requirements
 from rulebook_ralph.config.settings import Config, Reviewer
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.git import attempts
+from rulebook_ralph.git.repository import Repository
 from rulebook_ralph.run.project import Project, RunOptions
-from rulebook_ralph.tasks import disk
+from rulebook_ralph.tasks import disk, edits
 from rulebook_ralph.tasks.model import Prd, Task, problem_with_id
-from rulebook_ralph.tasks.text import some
+from rulebook_ralph.tasks.text import nearest, some
 from rulebook_ralph.verify import reviewers
 from rulebook_ralph.verify.rules import unsatisfiable
 
@@ -70,8 +70,8 @@ def unknown_reviewer(config: Config, roster: Roster, reviewer: Reviewer) -> str:
         ids = [each.id for each in config.tools.reviewers]
         if reviewer.id in ids:
             return str(error)
-        near = difflib.get_close_matches(reviewer.id, ids, n=1)
-        hint = f"; did you mean {near[0]}?" if near else f"; tools.reviewers has {some(ids) if ids else 'none'}"
+        near = nearest(reviewer.id, ids)
+        hint = f"; did you mean {near}?" if near else f"; tools.reviewers has {some(ids) if ids else 'none'}"
         return f"there is no reviewer and no agent '{reviewer.id}'{hint}"
     return ""
 
@@ -151,19 +151,15 @@ def problem_with_name(project: Project, prd: Prd) -> str:
 
 def require_known_tasks(prd: Prd, only: tuple[str, ...]) -> None:
     """Raises RalphError where a task is asked for that is not in the list."""
-    known = [task.id for task in prd.tasks]
     for task_id in only:
-        if task_id not in known:
-            near = difflib.get_close_matches(task_id, known, n=1)
-            hint = f"; did you mean {near[0]}?" if near else "; 'ralph status' lists them"
-            raise RalphError(f"there is no task '{task_id}' in prd.json{hint}")
+        edits.find(prd, task_id)
 
 
-def require_committer(project: Project) -> bool:
+def require_committer(repository: Repository) -> bool:
     """Git's identity and signing, tried out; returns whether commits are to be signed. Raises RalphError."""
-    attempts.require_identity(project.repository)
-    sign = attempts.wants_signing(project.repository)
-    if sign and (problem := attempts.signing_problem(project.repository)) is not None:
+    attempts.require_identity(repository)
+    sign = attempts.wants_signing(repository)
+    if sign and (problem := attempts.signing_problem(repository)) is not None:
         raise RalphError(
             f"commits are to be signed (commit.gpgSign), but signing fails: {problem}; unlock the key or turn it off"
         )

@@ -70,7 +70,7 @@ class Prepared:
         self._cancelled = cancelled
         self._reread = reread
         self._settings_seen = _fingerprints(project)
-        self.who = preflight.require_committer(project)
+        self._sign = preflight.require_committer(project.repository)
         self.journal = Journal(
             project,
             load_prd(project, self.notice, name=options.session_of),
@@ -192,7 +192,7 @@ class Prepared:
             redactor=self.redactor,
             clock=self._clock,
             report=self.report,
-            sign=attempts.wants_signing(self.project.repository),
+            sign=self._sign,
         )
 
     def _settling(self) -> Settling:
