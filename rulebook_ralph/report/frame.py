@@ -181,11 +181,11 @@ def _activity_rows(event: AgentActivity, width: int, room: int) -> list[Text]:
 
 
 def _gate_row(gate: Gate, now: datetime) -> Text:
-    step, result = clipped(gate.step), gate.result
+    result = gate.result
     if result is None:
-        return _running_row(step, gate.started, now).append("  " + clipped(gate.command), "dim")
+        return _running_row(clipped(gate.step), gate.started, now).append("  " + clipped(gate.command), "dim")
     mark, style = _gate_mark(result)
-    row = Text.assemble("  ", (mark, style), f" {step}")
+    row = Text.assemble("  ", (mark, style), f" {words.check_name(result)}")
     if result.skipped:
         return row.append("  " + words.gate_failure(result), "dim")
     row.append(f"  {duration(result.duration_ms / 1000)}", "dim")

@@ -244,7 +244,7 @@ def lasting_rows(event: Event, lane: Lane, width: int) -> list[Text]:
         ended = [gate.result for gate in lane.gates.values() if gate.result is not None]
         if ended:
             facts = (
-                f"{clipped(each.step)} {_ended(each, event)} {duration(each.duration_ms / 1000)}" for each in ended
+                f"{words.check_name(each)} {_ended(each, event)} {duration(each.duration_ms / 1000)}" for each in ended
             )
             rows.append(Text(f"  {' · '.join(facts)}", "dim"))
     return rows

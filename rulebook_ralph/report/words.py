@@ -106,6 +106,11 @@ def gate_failure(result: CheckResult) -> str:
     return "; ".join([because, *map(clipped, more), *([] if result.required else ["not required"])])
 
 
+def check_name(result: CheckResult) -> str:
+    """`tests`, or `criterion coder/clean`."""
+    return clipped(result.step) if result.method == "gate" else f"criterion {clipped(result.step)}"
+
+
 def flakiness(result: CheckResult) -> str:
     """What is to be said of a gate that passed only when it was tried again; empty for others."""
     return f" but flaky: {clipped(result.reason)}" if result.flaky else ""
@@ -270,12 +275,12 @@ def _waiting_lines(event: Waiting) -> list[str]:
 def _gate_line(event: GateEnded) -> str:
     result = event.result
     base = f" ({clipped(event.about)})" if event.about else " on the base" if event.on_base else ""
-    what = "gate" if result.method == "gate" else "criterion"
+    what = f"gate {clipped(result.step)}" if result.method == "gate" else check_name(result)
     if result.skipped:
-        return f"  {what} {clipped(result.step)}{base}: {gate_failure(result)}"
+        return f"  {what}{base}: {gate_failure(result)}"
     failed = "red" if event.about else "FAILED"
     outcome = f"ok{flakiness(result)}" if result.passed else f"{failed} ({gate_failure(result)})"
-    return f"  {what} {clipped(result.step)}{base}: {outcome} · {duration(result.duration_ms / 1000)}"
+    return f"  {what}{base}: {outcome} · {duration(result.duration_ms / 1000)}"
 
 
 def _review_lines(event: ReviewStarted | ReviewEnded) -> list[str]:

@@ -399,6 +399,13 @@ def test_a_frame_shows_gates_as_they_run_and_end() -> None:
     assert rows[-1][3:] == " lint  0:05  ruff check"
 
 
+def test_a_criterion_is_shown_like_a_gate_and_by_its_name() -> None:
+    holds = CheckResult(step="coder/clean", method="external", command="make clean", passed=True, exit_code=0)
+    rows = live_rows(PLAN, OPENED, GateStarted("coder/clean", "make clean"), GateEnded(holds))
+    assert rows[-1] == "  ✔ criterion coder/clean  0.0 s"
+    assert Screen().show(GateEnded(holds)) == ["12:00:00   criterion coder/clean: ok · 0.0 s"]
+
+
 def test_a_frame_says_when_the_agent_of_the_task_gives_no_sign() -> None:
     assert live_rows(PLAN, OPENED, seconds=75)[-1] == "  … codex: silent 1 min 15 s"
     limited = replace(OPENED, idle_timeout=900)
