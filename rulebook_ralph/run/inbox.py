@@ -17,7 +17,7 @@ from typing import Self
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.process.cancellation import Cancellation, Either
 from rulebook_ralph.run.lock import Holder
-from rulebook_ralph.run.watching import LOOK, FolderEvents
+from rulebook_ralph.run.watching import LOOK, woken_by
 from rulebook_ralph.tasks import disk
 
 MOST_BYTES = 1024 * 1024
@@ -76,10 +76,9 @@ class Inbox:
 
     def _serve(self) -> None:
         woken = Cancellation()
-        with FolderEvents(self._folder, None, woken) as heard:
+        with woken_by(self._folder, woken):
             while not self._ended.is_set():
                 woken.clear()
-                heard.follow()
                 self._look()
                 Either(self._ended, woken).wait(LOOK)
 

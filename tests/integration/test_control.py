@@ -16,8 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from watchdog.observers.api import BaseObserver
-from watchdog.observers.polling import PollingObserver
+from watchdog.observers import Observer
 
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.errors import RalphError
@@ -27,7 +26,7 @@ from rulebook_ralph.run import control, lock
 from rulebook_ralph.run.control import AtWork, Cancel, Edit, LimitWait, Look, Order, Orders, Pause, RunSituation, give
 from rulebook_ralph.run.inbox import NoAnswerError, ask, post
 from rulebook_ralph.run.lock import Held, hold
-from rulebook_ralph.run.watching import FolderEvents, seen, wait_for_change
+from rulebook_ralph.run.watching import seen, wait_for_change
 from rulebook_ralph.tasks.results import Usage
 from rulebook_ralph.tasks.text import Fault
 
@@ -365,46 +364,10 @@ def test_cancelling_ends_the_wait_at_once(tmp_path: Path) -> None:
     assert time.monotonic() - begun < 1.5
 
 
-def test_a_folder_that_is_deleted_and_made_again_is_heard_again(tmp_path: Path) -> None:
-    folder, woken = tmp_path / "state", Cancellation()
-    with FolderEvents(folder, ("prd.json",), woken) as heard:
-        for _ in range(2):
-            folder.mkdir()
-            assert soon(woken.is_set)
-            heard.follow()
-            woken.clear()
-            (folder / "prd.json").write_text("{}")
-            assert soon(woken.is_set)
-            (folder / "prd.json").unlink()
-            folder.rmdir()
-            assert soon(lambda: heard._gone)
-            heard.follow()
-            woken.clear()
+def test_where_nothing_can_listen_files_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: object) -> None:
+        raise OSError(errno.ENOSPC, "inotify watch limit reached")
 
-
-def test_a_thread_that_died_is_replaced(tmp_path: Path) -> None:
-    woken = Cancellation()
-    with FolderEvents(tmp_path, None, woken) as heard:
-        assert heard._observer is not None
-        heard._observer.stop()
-        heard._observer.join(5)
-        heard.follow()
-        (tmp_path / "prd.json").write_text("{}")
-        assert soon(woken.is_set)
-
-
-@pytest.mark.parametrize("at_start", [True, False])
-def test_without_inotify_it_says_why_and_nothing_breaks(at_start: bool, tmp_path: Path) -> None:
-    class Full(PollingObserver):
-        def start(self) -> None:
-            raise OSError(errno.ENOSPC, "inotify watch limit reached")
-
-    def none() -> BaseObserver:
-        if at_start:
-            raise OSError(errno.EMFILE, "inotify instance limit reached")
-        return Full()
-
-    with FolderEvents(tmp_path, ("prd.json",), Cancellation(), observer=none) as heard:
-        assert heard.problem.startswith("inotify ")
-        heard.follow()
-        assert heard.problem
+    monkeypatch.setattr(Observer, "start", full)
+    later(lambda: (tmp_path / "prd.json").write_text("{}"))
+    assert wait_for_change((tmp_path / "prd.json",), Cancellation(), 9)
