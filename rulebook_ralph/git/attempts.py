@@ -3,7 +3,7 @@
 import functools
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -180,17 +180,6 @@ def entries_of_state(repository: Repository, revision: str) -> dict[str, Entry]:
     return repository.entries(folder.oid) if folder else {}
 
 
-def names_of_state(repository: Repository, reference: str) -> tuple[str, ...]:
-    """The files of a saved state, as paths within the state folder. Raises GitError."""
-    return tuple(sorted(entries_of_state(repository, reference)))
-
-
-def files_of_state(repository: Repository, reference: str, names: Sequence[str]) -> dict[str, bytes]:
-    """Those files of a saved state that are in it."""
-    found = ((name, file_of_state(repository, reference, name)) for name in names)
-    return {name: content for name, content in found if content is not None}
-
-
 def file_of_state(repository: Repository, reference: str, name: str) -> bytes | None:
     """One file of a saved state, or None."""
     return repository.file_of(reference, f"{STATE_FOLDER}/{name}")
@@ -205,7 +194,7 @@ def state_with_message(repository: Repository, reference: str, line: str) -> str
 def forget_in_state(repository: Repository, reference: str, names: Collection[str]) -> bool:
     """Take files out of the saved state, where it has any of them; whether it had. Raises GitError."""
     before = repository.commit_of(reference)
-    gone = [name for name in names_of_state(repository, before) if name in names] if before else []
+    gone = [name for name in entries_of_state(repository, before) if name in names] if before else []
     if not before or not gone:
         return False
     entries = [(f"{STATE_FOLDER}/{name}", None) for name in gone]
@@ -214,11 +203,6 @@ def forget_in_state(repository: Repository, reference: str, names: Collection[st
     commit = commit_tree(repository, tree, (before,), f"{message}\n", sign=False)
     repository.objects.move(reference, commit, before)
     return True
-
-
-def store(repository: Repository, content: bytes) -> str:
-    """The object of that content, unchanged by any filter. Raises GitError."""
-    return repository.text("hash-object", "-w", "--no-filters", "--stdin", stdin=content)
 
 
 def _head_and_tail(path: Path) -> Iterator[bytes]:

@@ -189,6 +189,13 @@ class Objects:
         for oid, entries in new.trees.items():
             self._remember(oid, entries)
 
+    def blob(self, content: bytes) -> str:
+        """The object of that content, unchanged by any filter. Raises RalphError."""
+        new = self.new()
+        oid = new.add("blob", content)
+        self.write(new)
+        return oid
+
     def _written(self, path: Path, content: bytes) -> Path:
         if not path.parent.is_dir():
             path.parent.mkdir(exist_ok=True)

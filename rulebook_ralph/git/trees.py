@@ -105,18 +105,13 @@ def without(repository: Repository, tree: str, unwanted: Callable[[str], bool]) 
 
 def emptied(repository: Repository, tree: str, wanted: Callable[[str], bool]) -> str:
     """The tree with the files for whose paths `wanted` says so as empty files. Submodules stay. Raises GitError."""
-    new = repository.objects.new()
-    nothing = new.add("blob", b"")
+    nothing = repository.objects.blob(b"")
     found = [
         (path, Entry(_EXECUTABLE if entry.mode == _EXECUTABLE else _PLAIN, nothing))
         for path, entry in repository.entries(tree).items()
         if entry.mode != GITLINK and wanted(path)
     ]
-    if not found:
-        return tree
-    made = tree_with(repository.objects, repository.tree_of(tree), found, new)
-    repository.objects.write(new)
-    return made
+    return with_entries(repository, tree, found) if found else tree
 
 
 def merge_trees(repository: Repository, base: str, ours: str, theirs: str) -> Merged:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 _TMP = Path("/tmp")  # noqa: S108 - it is this very folder that is replaced
@@ -176,12 +177,12 @@ def _paths_named(environment: Mapping[str, str]) -> Iterator[str]:
             yield from (part for part in re.split(r"[:\s=]", value) if part.startswith("/"))
 
 
-def _entries(path: str, tmp: Path) -> Iterator[Path]:
+@lru_cache(maxsize=512)
+def _entries(path: str, tmp: Path) -> frozenset[Path]:
     """The entries of /tmp that lead to the path, as it is written and as it really is."""
-    for spelled in {os.path.normpath(path), os.path.realpath(path)}:
-        for folder in {f"{tmp}/", f"{_TMP}/"}:
-            if spelled.startswith(folder):
-                yield tmp / spelled.removeprefix(folder).partition("/")[0]
+    found = {os.path.normpath(path), os.path.realpath(path)}
+    pairs = ((spelled, folder) for spelled in found for folder in (f"{tmp}/", f"{_TMP}/") if spelled.startswith(folder))
+    return frozenset(tmp / spelled.removeprefix(folder).partition("/")[0] for spelled, folder in pairs)
 
 
 def _why(error: OSError | subprocess.TimeoutExpired) -> str:

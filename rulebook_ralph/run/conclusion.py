@@ -88,7 +88,7 @@ def _changed(prepared: Prepared, tip: str) -> Iterator[tuple[str, Entry | None]]
     for name in _beside(prepared) if is_here else [PROGRESS]:
         data = disk.content_of(prepared.project.folder.path / name) if is_here else journal.progress_bytes
         if data is not None and len(data) <= _LARGEST_FILE:
-            wanted[name] = Entry("100644", attempts.store(repository, data))
+            wanted[name] = Entry("100644", repository.objects.blob(data))
     for name, entry in wanted.items():
         yield f"{STATE_FOLDER}/{name}", entry
     for name in there.keys() - saved.keys():

@@ -247,11 +247,13 @@ class Journal:
         self._is_checked_out = True
         if self._saved is None or not self.is_here():
             return ()
-        names = attempts.names_of_state(repository, self._saved)
+        names = sorted(attempts.entries_of_state(repository, self._saved))
         missing = [name for name in names if _is_own(name) and not (folder.path / name).exists()]
         stale, self._stale = {*self._stale, *missing} & {*names} - {"prd.json"}, ()
-        saved = attempts.files_of_state(repository, self._saved, sorted(stale))
-        self._unwritten |= {name: data for name, data in saved.items() if disk.content_of(folder.path / name) != data}
+        for name in sorted(stale):
+            data = self._saved_content(name)
+            if data is not None and disk.content_of(folder.path / name) != data:
+                self._unwritten[name] = data
         told = names if not folder.progress.exists() else stale
         numbers = sorted(number for number in map(_number_of, told) if number is not None)
         entries = [each for number in numbers if (each := self._lacking_entry(number))]

@@ -36,5 +36,4 @@ def with_box_ticked(repository: Repository, tree: str, task: Task, *, tell: Call
         return tree
     if ticked == before:
         return tree
-    oid = repository.text("hash-object", "-w", "--stdin", stdin=ticked).strip()
-    return with_entries(repository, tree, [(name, Entry(entry.mode, oid))])
+    return with_entries(repository, tree, [(name, Entry(entry.mode, repository.objects.blob(ticked)))])

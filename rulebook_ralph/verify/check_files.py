@@ -278,7 +278,7 @@ def _entries(
             before, after = _texts(repository, change)
             mixed = files.tables.mixed(change.path, after, before)
             if mixed != after:
-                oid = repository.text("hash-object", "-w", "--stdin", stdin=mixed.encode("utf-8", "surrogateescape"))
+                oid = repository.objects.blob(mixed.encode("utf-8", "surrogateescape"))
                 yield change.path, Entry(change.new_mode, oid)
 
 
