@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 import msgspec
@@ -108,20 +108,32 @@ def _of(prd: Prd) -> Overview:
     return msgspec.convert(msgspec.to_builtins(prd), Overview)
 
 
-def _at_work(folder: StateFolder) -> "tuple[Holder | None, Holder | None, RunSituation | None, Holder | None]":
+class _Work(NamedTuple):
     """The run that goes on, or the watch that waits for something to do, and what it says of itself; else the run that
     died.
     """
+
+    running: "Holder | None" = None
+    watching: "Holder | None" = None
+    situation: "RunSituation | None" = None
+    dead: "Holder | None" = None
+
+
+def _at_work(folder: StateFolder) -> _Work:
     private = private_folder(folder)
     if not any(_says_something(private / name) for name in ("lock", "watching")):
-        return None, None, None, None
+        return _Work()
     from rulebook_ralph.run import control, lock  # noqa: PLC0415 - not where nothing ever ran
 
     running = lock.holder(private / "lock")
     watching = None if running else lock.holder(private / lock.WATCH)
     holder = running or watching
-    dead = None if running else lock.dead_run(private / lock.LOCK)
-    return running, watching, control.situation(private, holder) if holder else None, dead
+    return _Work(
+        running,
+        watching,
+        control.situation(private, holder) if holder else None,
+        None if running else lock.dead_run(private / lock.LOCK),
+    )
 
 
 def _says_something(lock_file: Path) -> bool:
