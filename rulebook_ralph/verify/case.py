@@ -88,6 +88,10 @@ class Verifiers:
     answers: MutableMapping[tuple[int, str, str], AskedItem] = field(default_factory=dict)
     said: set[str] = field(default_factory=set)
 
+    @property
+    def why_no_model(self) -> str:
+        return f"no judging model: {self.no_model}" if self.no_model else "no judging model is configured"
+
     def say_once(self, why: str) -> None:
         """Tell the person why nobody judged, once a run."""
         if why not in self.said:

@@ -175,7 +175,7 @@ def _asked(case: Case, examination: Examination, items: Sequence[OpenItem]) -> V
     known = {item: verifiers.answers.get((case.iteration, case.task.id, str(item))) for item in items}
     new = [item for item in items if known[item] is None]
     if new and verifiers.ask is None:
-        return _needs_approval(examination, new, verifiers.no_model or "no judging model is configured")
+        return _needs_approval(examination, new, verifiers.why_no_model)
     if new and verifiers.ask is not None:
         try:
             given = ask_about(case, examination, new, verifiers.ask)

@@ -79,7 +79,7 @@ def _judged(
     if not wanted:
         return replace(result, reason="nothing to check for: the task has no acceptance criteria and no text")
     if verifiers.ask is None:
-        return replace(result, skipped=True, reason=verifiers.no_model or "no judging model is configured")
+        return replace(result, skipped=True, reason=verifiers.why_no_model)
     items = [OpenItem("criterion", criterion) for criterion in wanted]
     try:
         answers = ask_about(case, examination, items, verifiers.ask, model=semantic.model)

@@ -178,7 +178,7 @@ def attempt(
         config=config or Config(),
         gates=Gates(made.root, gates),
         ask=ask,
-        no_model="" if ask else "there is no key",
+        why_no_model="no judging model: there is no key",
         reviewers=reviewers,
         hooks=tuple(hooks),
         redactor=Redactor({"MY_PASSWORD": secret}),

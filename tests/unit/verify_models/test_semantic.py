@@ -123,7 +123,7 @@ def test_a_bad_or_missing_answer_is_the_judges_fault(toy: Project, answer: Any) 
 def test_without_a_model_nothing_is_judged_and_without_an_agent_nothing_stands_for_it(toy: Project) -> None:
     found = verify.verify(*attempt(toy, FILES, criteria=JUDGED))
     assert found.passed
-    assert found.warnings == ("there is no key; the promise was taken instead",)
+    assert found.warnings == ("no judging model: there is no key; the promise was taken instead",)
     alone = verify.verify(*attempt(toy, FILES, criteria=JUDGED, no_agent=True))
     assert not alone.passed
     assert "there is no key" in alone.reason
