@@ -28,29 +28,21 @@ _USAGE_ERROR = 2
 _OUTPUT = 20_000
 
 
-class ScriptError(Exception):
-    """The script is not what it should be; says where."""
-
-
 def main(arguments: list[str]) -> int:
     sys.stdin.buffer.read()
     try:
         attempt = choose(load(arguments), os.environ.get("RALPH_TASK", ""), os.environ.get("RALPH_ATTEMPT", ""))
         return play(attempt)
-    except (ScriptError, AttributeError, KeyError, TypeError) as error:
-        print(f"the script is not as it should be: {error!r}", file=sys.stderr)  # noqa: T201 - a program of its own
+    except (OSError, ValueError, AttributeError, IndexError, KeyError, TypeError) as error:
+        print(f"the script {' '.join(arguments)} is not as it should be: {error!r}", file=sys.stderr)  # noqa: T201 - a program of its own
         return _USAGE_ERROR
 
 
 def load(arguments: list[str]) -> Table:
-    try:
-        path = arguments[0]
-        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib would double the time to start
-            script = json.load(file)
-    except (IndexError, OSError, ValueError) as error:
-        raise ScriptError(f"cannot read the script {' '.join(arguments)}: {error}") from error
+    with open(arguments[0], encoding="utf-8") as file:  # noqa: PTH123 - pathlib would double the time to start
+        script = json.load(file)
     if not isinstance(script, dict):
-        raise ScriptError(f"{path}: expected an object with `tasks` and `default`")
+        raise TypeError("expected an object with `tasks` and `default`")
     return script
 
 
@@ -60,7 +52,7 @@ def choose(script: Table, task: str, number: str) -> Table:
     index = int(number) - 1 if number.isdecimal() else 0
     attempt = attempts[min(max(index, 0), len(attempts) - 1)]
     if not isinstance(attempt, dict):
-        raise ScriptError(f"task {task}, attempt {index + 1}: expected an object")
+        raise TypeError(f"task {task}, attempt {index + 1}: expected an object")
     return attempt
 
 
@@ -68,7 +60,7 @@ def play(attempt: Table) -> int:
     for step in attempt.get("steps", []):
         name = next((name for name in STEPS if name in step), None)
         if name is None:
-            raise ScriptError(f"unknown step {json.dumps(step)}; known: {', '.join(STEPS)}")
+            raise ValueError(f"unknown step {json.dumps(step)}; known: {', '.join(STEPS)}")
         STEPS[name](step)
     if not attempt.get("crash"):
         tokens = int(attempt.get("tokens", 0))
@@ -129,17 +121,6 @@ def replace(step: Table) -> str:
     return write({"write": path, "content": text.replace(old, step["new"], 1)})
 
 
-def delete(step: Table) -> str:
-    path = step["delete"]
-    if os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114
-        import shutil  # noqa: PLC0415
-
-        shutil.rmtree(path)
-    else:
-        os.remove(path)  # noqa: PTH107
-    return f"deleted {path}"
-
-
 def run(step: Table) -> str:
     import subprocess  # noqa: PLC0415 - takes as long to import as all the rest
 
@@ -156,7 +137,6 @@ STEPS: dict[str, Callable[[Table], None]] = {
     "say": lambda step: emit("text", text=step["say"]),
     "write": using_tool("Write", "write", write),
     "replace": using_tool("Edit", "replace", replace),
-    "delete": using_tool("Delete", "delete", delete),
     "run": using_tool("Bash", "run", run),
     "wait": lambda step: time.sleep(step["wait"]),
 }

@@ -56,14 +56,12 @@ def one(**attempt: object) -> dict[str, Any]:
 def test_steps_have_real_effects_and_are_told(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     workspace.mkdir()
-    (workspace / "old.txt").write_text("gone soon")
     (workspace / "code.py").write_text("x = 1\nx = 1\n")
     activities: list[AgentActivity] = []
     steps = [
         {"say": "I begin.\nmore"},
         {"write": "a/b.txt", "content": "é\n"},
         {"replace": "code.py", "old": "x = 1", "new": "x = 2"},
-        {"delete": "old.txt"},
         {"run": "echo ran; pwd"},
         {"replace": "code.py", "old": "absent", "new": ""},
         {"run": "echo no; exit 3"},
@@ -72,16 +70,14 @@ def test_steps_have_real_effects_and_are_told(tmp_path: Path) -> None:
     assert got.status == "finished"
     assert (workspace / "a" / "b.txt").read_text() == "é\n"
     assert (workspace / "code.py").read_text() == "x = 2\nx = 1\n"
-    assert not (workspace / "old.txt").exists()
     assert [(tool.name, tool.command, tool.success) for tool in got.tool_results] == [
         ("Write", "a/b.txt", True),
         ("Edit", "code.py", True),
-        ("Delete", "old.txt", True),
         ("Bash", "echo ran; pwd", True),
         ("Edit", "code.py", False),
         ("Bash", "echo no; exit 3", False),
     ]
-    assert got.tool_results[3].output == f"ran\n{workspace.resolve()}\n"
+    assert got.tool_results[2].output == f"ran\n{workspace.resolve()}\n"
     assert activities[0] == AgentActivity("text", "I begin.", "I begin.\nmore")
     assert activities[1:3] == [AgentActivity("tool", "Write", "a/b.txt"), AgentActivity("tool", "Edit", "code.py")]
 
