@@ -50,7 +50,7 @@ def test_work_without_the_promise_is_gone_on_with(house: House) -> None:
     first = house.iteration(1)
     assert (first["verdict"]["hook"], first["completionStatus"]) == ("promise", "failed")
     assert {check["passed"] for check in first["checks"]} == {True}
-    assert "The promise IMPLEMENTATION_COMPLETE was not given" in house.model.prompts(ADD)[1]
+    assert "The promise was not given alone on its line: Once the docs" in house.model.prompts(ADD)[1]
     assert house.files_of(house.iteration(2)["commit"]) == ADD_COMMIT
 
 
