@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from rulebook_ralph.config.settings import VerificationStep
+from tests.conftest import isolate
 from tests.judging import NO, NODE, PYTEST, UNITTEST, VERBOSE, YES, Court
 
 VALUES = (("add", 3), ("sub", 1), ("mul", 2), ("div", 2), ("mod", 0))
@@ -23,9 +24,12 @@ def calc(*right: str) -> str:
     return "".join((RIGHT if name in right else WRONG)[name] for name in RIGHT)
 
 
-@pytest.fixture(params=[PYTEST, UNITTEST, VERBOSE], ids=["pytest", "unittest", "unittest -v"])
-def court(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Court]:
-    made = Court(tmp_path, {"calc.py": calc("add"), "test_calc.py": TESTS}, gates=(request.param,))
+@pytest.fixture(scope="module", params=[PYTEST, UNITTEST, VERBOSE], ids=["pytest", "unittest", "unittest -v"])
+def court(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Court]:
+    files = {"calc.py": calc("add"), "test_calc.py": TESTS}
+    with pytest.MonkeyPatch.context() as patch:
+        isolate(patch, tmp_path_factory.mktemp("home"))
+        made = Court(tmp_path_factory.mktemp("red"), files, gates=(request.param,))
     yield made
     made.clones.close()
 

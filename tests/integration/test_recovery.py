@@ -239,17 +239,6 @@ def test_the_lock_of_a_dead_run_keeps_nobody_out_and_its_temporary_files_go(tmp_
     assert list((project.root / ".git/ralph").glob("output-*")) == []
 
 
-def test_a_second_run_is_refused_while_the_first_lives(tmp_path: Path) -> None:
-    project = make_project(tmp_path, agent=SLEEPS)
-    process = project.start("run")
-    wait_for((project.beside / "begun").exists, "the agent's first file")
-    refused = project.ralph("run")
-    assert (refused.code, refused.err.count("\n")) == (2, 1)
-    assert f"process {process.pid}" in refused.err
-    process.kill()
-    finish(process)
-
-
 def test_processes_of_an_agent_outside_a_sandbox_end_with_the_next_run(tmp_path: Path) -> None:
     stays = 'sleep 300 > /dev/null 2>&1 & echo $! > "$BESIDE/pid"; ' + SLEEPS
     project = make_project(tmp_path, agent=stays, sandbox={"mode": "off"})
