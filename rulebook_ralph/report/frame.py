@@ -68,7 +68,7 @@ def _foot(scene: Scene, *, listed: bool) -> list[Text]:
     elif scene.help:
         rows += [Text(f"  {key}  {meaning}", "cyan") for key, meaning in _KEYS.items()]
     elif scene.keys:
-        rows.append(Text("  p pause · o output · s stop attempt · q quit · ? help", "dim"))
+        rows.append(Text("  p pause · o output · s stop · q quit · ? help", "dim"))
     return rows
 
 

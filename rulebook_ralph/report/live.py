@@ -237,7 +237,7 @@ def lasting_rows(event: Event, lane: Lane, width: int) -> list[Text]:
         return []
     mark, style = _mark(event)
     rows: list[Text] = []
-    for line in words.lines_of(event, width=width):
+    for line in words.lines_of(event, width=max(width - 2, 1)):
         text = line if rows else line.strip().removeprefix("warning: ")
         rows.append(Text.assemble((name, "bold"), ("  " if rows else mark, f"bold {style}"), text))
     if isinstance(event, IterationSettled):

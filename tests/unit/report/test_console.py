@@ -422,6 +422,13 @@ def test_a_frame_keeps_to_a_low_terminal() -> None:
     assert rows[-1] == "  ● t8"
 
 
+def test_the_table_at_the_end_fits_beside_its_mark() -> None:
+    rows = [row.plain for row in lasting_rows(ENDED, Scene().lane_of(ENDED), 60)]
+    assert "  phase1_read   Read   completed         2  $0.42  01234567" in rows
+    narrow = [row.plain for row in lasting_rows(ENDED, Scene().lane_of(ENDED), 50)]
+    assert all(len(row) <= 50 for row in narrow[2:5])
+
+
 def test_text_in_huge_pieces_is_kept_short() -> None:
     scene = Scene()
     scene.apply(OPENED, NOON)
