@@ -86,7 +86,7 @@ def _as_files_have_it(definitions: dict[str, Schema]) -> None:
             if value.get("type") == "array":
                 added[f"+{key}"] = {**value, "description": f"Items that are added to `{key}` of the files before."}
                 added[f"+{key}"].pop("default", None)
-                made["type"] = ["array", "null"]
+                made["type"] = added[f"+{key}"]["type"] = ["array", "null"]
         definition.get("properties", {}).update(added)
     definitions["Config"]["type"] = ["object", "null"]
     definitions["VerificationStep"]["properties"]["kind"].pop("default", None)
