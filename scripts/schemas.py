@@ -25,7 +25,7 @@ DOCUMENTS: Mapping[str, tuple[str, str]] = {
 _ADDRESS = "https://raw.githubusercontent.com/rulebook-ralph/rulebook-ralph/main/schemas"
 _DURATION = r"^(?=.)(\d+(\.\d+)?d)?(\d+(\.\d+)?h)?(\d+(\.\d+)?m)?(\d+(\.\d+)?s)?$"
 _SHORT_FORMS: Mapping[str, Schema] = {
-    "Sandbox": {"enum": ["auto", "off"]},
+    "Sandbox": {"enum": ["auto", "off", True, False]},
     "Parallel": {"type": "integer", "minimum": 1},
 }
 _LOOSE = "$extra"
@@ -87,6 +87,8 @@ def _as_files_have_it(definitions: dict[str, Schema]) -> None:
                 added[f"+{key}"] = {**value, "description": f"Items that are added to `{key}` of the files before."}
                 added[f"+{key}"].pop("default", None)
                 made["type"] = added[f"+{key}"]["type"] = ["array", "null"]
+            elif value.get("type") == "object":
+                made["type"] = ["object", "null"]
         definition.get("properties", {}).update(added)
     definitions["Config"]["type"] = ["object", "null"]
     definitions["VerificationStep"]["properties"]["kind"].pop("default", None)

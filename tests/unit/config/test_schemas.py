@@ -67,7 +67,7 @@ VALIDATOR = Draft202012Validator(schemas.schema("config"), registry=Registry())
         ("+limits: {}\n", False),
         ("sandbox: off\nparallel: 3\n", True),
         ("sandbox: maybe\n", False),
-        ("+checks:\n", True),
+        ("+checks:\nprices:\n", True),
         ("parallel: 0\n", False),
         ("parallel: {workers: 65}\n", False),
         ("prices: {m: {input: 1, output: 2}}\n", True),
