@@ -5,18 +5,18 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from itertools import count, groupby
+from itertools import groupby
 from pathlib import PurePosixPath
 
 from msgspec.structs import replace
 
-from rulebook_ralph.tasks.importers.source import SUFFIXES, word_id
+from rulebook_ralph.tasks.importers.source import SUFFIXES, RefusedTasksError, is_of_words
 from rulebook_ralph.tasks.model import Prd, Task, problem_with_id
+from rulebook_ralph.tasks.text import Problem
 
 ID_IN_SOURCE = "idInSource"
 """Where the id that a task has in its own file stands in its metadata, when it is called otherwise in the PRD."""
 _LONGEST_PREFIX = 40
-_COMPARED = 10
 _SAYS_NOTHING = frozenset(("tasks", "task", "todo", "plan", "prd", "readme", "checklist", "index"))
 
 
@@ -199,7 +199,7 @@ def told_apart(tasks: Sequence[Task], known: Sequence[Task], taken: Collection[s
     """The tasks with ids that no other task has. `known` are those of the PRD, `taken` further ids in use.
 
     A task that was imported from its file before keeps the id it got then. Where new tasks of a file have ids in use,
-    all of the file's new ones get its name before theirs.
+    all of the file's new ones get its name before theirs. Raises RefusedTasksError where that makes no ids.
     """
     used = {task_id.casefold() for task_id in (*taken, *(task.id for task in known))}
     by_id = {(task.source, id_in_source(task)): task for task in known}
@@ -210,11 +210,13 @@ def told_apart(tasks: Sequence[Task], known: Sequence[Task], taken: Collection[s
         before = {task.id: same.id for task in own if (same := by_id.get((source, task.id))) and _is_same(task, same)}
         for (_, title), task in _once(own).items():
             same = by_title.get((source, title))
-            if same and task.id not in before and same.id not in before.values() and _is_of_words(task):
+            if same and task.id not in before and same.id not in before.values() and is_of_words(task.id, task.title):
                 before[task.id] = same.id
-        prefix = next(
-            each for each in _prefixes(source) if _are_free(each, [t.id for t in own if t.id not in before], used)
-        )
+        new = [task.id for task in own if task.id not in before]
+        prefix = next((each for each in _prefixes(source) if _are_free(each, new, used)), None)
+        if prefix is None:
+            told = "ids that are in use already, and too long to be told apart: shorten them"
+            raise RefusedTasksError([Problem(source, None, "", f"has {told}")])
         names = {task.id: before.get(task.id) or f"{prefix}{task.id}" for task in own}
         used |= {name.casefold() for name in names.values()}
         found += (_named(task, names) for task in own)
@@ -227,13 +229,8 @@ def _once(tasks: Sequence[Task]) -> Mapping[tuple[str, str], Task]:
     return {key: task for task in tasks if often[key := (task.source, task.title)] == 1}
 
 
-def _is_of_words(task: Task) -> bool:
-    """Whether the task's id is made of its title: then it is another task where the title is another."""
-    return task.id.startswith(word_id(task.title)[:_COMPARED])
-
-
 def _is_same(task: Task, known: Task) -> bool:
-    return task.title == known.title or not _is_of_words(task)
+    return task.title == known.title or not is_of_words(task.id, task.title)
 
 
 def _named(task: Task, names: Mapping[str, str]) -> Task:
@@ -254,4 +251,4 @@ def _prefixes(source: str) -> Iterator[str]:
     named = path.parent.name if path.stem.casefold() in _SAYS_NOTHING and path.parent.name else path.stem
     name = re.sub(r"[^A-Za-z0-9]+", "-", named)[:_LONGEST_PREFIX].strip("-") or "plan"
     yield from ("", f"{name}-")
-    yield from (f"{name}-{number}-" for number in count(2))
+    yield from (f"{name}-{number}-" for number in range(2, 100))

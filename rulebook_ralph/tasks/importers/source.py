@@ -110,6 +110,11 @@ def word_id(title: str, *place: str, several: bool = False) -> str:
     return f"{words or 'item'}{end}"
 
 
+def is_of_words(task_id: str, title: str) -> bool:
+    """Whether an id is made of a title: then a task with another title is another one."""
+    return task_id.startswith(word_id(title)[:10])
+
+
 def complexity(size: int) -> Complexity:
     """How complex a task is taken to be, by the number of its items: up to 3 low, 8 medium, 20 high."""
     levels: tuple[tuple[int, Complexity], ...] = ((3, "low"), (8, "medium"), (20, "high"))

@@ -1,14 +1,18 @@
 """Files of other tools, title by title (tests/data/imports)."""
 
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rulebook_ralph.tasks.importers import task_files
 from rulebook_ralph.tasks.importers.merge import merge
-from rulebook_ralph.tasks.importers.source import SourceReading
+from rulebook_ralph.tasks.importers.source import RefusedTasksError, SourceReading
 from rulebook_ralph.tasks.model import Prd, Task
+from rulebook_ralph.tasks.prd_file import problems_of
 
 DATA = Path(__file__).parents[2] / "data" / "imports"
 
@@ -107,6 +111,29 @@ def test_an_item_is_known_again_by_its_words_and_a_new_one_never_taken_for_a_com
     (tmp_path / "fix_plan.md").write_text(twin)
     after = merge(before, read("fix_plan.md", known=before.tasks, root=tmp_path).tasks)
     assert [after.prd.task(task_id).title for task_id in after.added] == ["Set up the basic project tests"]
+    assert task_files.ticked(twin.encode(), before.task("set-up-the-basic-project")) is None
     (tmp_path / "fix_plan.md").write_text(text.replace("- [ ] Add", "- [ ] Add error handling everywhere\n- [ ] Add"))
     again = merge(before, read("fix_plan.md", known=before.tasks, root=tmp_path).tasks)
     assert again.added == ("add-error-handling-everywhere",)
+
+
+ODD_DIGIT = chr(0x660)
+LINES = (
+    *("### Task 1: A", "### Task 2.5: B", "### Task 1..2: no", f"### Task 2{ODD_DIGIT}: no", "## US-001: C", "prose"),
+    *("### [x] Story 3", "#### Acceptance Criteria", "## Validation Commands", "## Priority 2", "# PRD: X", "", "```"),
+    *("- [ ] a", "- [x] b", "  - [ ] c", "- [ ] 1.1 [P] d", f"- [ ] 1.{ODD_DIGIT} e", "- `make`", "- **Verify**: `x`"),
+    *("**Files:** `a.py`", "<!--", "-->"),
+)
+
+
+@given(st.lists(st.sampled_from(LINES), max_size=14))
+def test_any_plan_is_refused_or_read_whole_and_each_of_its_tasks_found_again(lines: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "plan.md").write_text("\n".join(lines))
+        try:
+            reading = read("plan.md", root=Path(folder))
+        except RefusedTasksError:
+            return
+    assert problems_of(Prd(version=1, project="p", tasks=reading.tasks)) == ()
+    for task in reading.tasks:
+        assert task_files.ticked("\n".join(lines).encode(), task) is not None

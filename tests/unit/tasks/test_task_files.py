@@ -54,6 +54,13 @@ def test_stories_that_cannot_be_taken_are_named(tmp_path: Path, found: list[dict
         stories(tmp_path, *found)
 
 
+def test_ids_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "prd.json").write_text(json.dumps({"userStories": [story("a" * 100)]}))
+    taken = Task(id="a" * 100, title="Other")
+    with pytest.raises(RefusedTasksError, match=r"prd\.json: has ids that are in use already"):
+        task_files.read_all([tmp_path / "prd.json"], root=tmp_path, known=[taken], read=())
+
+
 def test_one_kind_of_file_beside_the_other(tmp_path: Path) -> None:
     for name in ("auth/tasks.md", "b.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
