@@ -13,7 +13,7 @@ from rulebook_ralph.cli.places import open_project, state_folder
 from rulebook_ralph.config.layers import PROJECT_CONFIG, load_config, problems_in, user_config
 from rulebook_ralph.config.settings import Config
 from rulebook_ralph.errors import ExitCode, RalphError
-from rulebook_ralph.run import refusals, template_files
+from rulebook_ralph.run import preflight, template_files
 from rulebook_ralph.tasks import prd_file, progress, validation
 from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.text import Problem, counted, json_path
@@ -64,7 +64,7 @@ def agent_problems(app: App, root: Path | None, config: Config) -> tuple[Problem
     prd = None
     with suppress(RalphError):
         prd = prd_file.read_prd(StateFolder(root).prd) if root else None
-    return tuple(dict.fromkeys(refusals.of_agents(config, prd, app.environment)))
+    return tuple(dict.fromkeys(preflight.problems_with_agents(config, prd, app.environment)))
 
 
 def _together(app: App, folder: StateFolder) -> Iterator[Problem]:
@@ -79,6 +79,6 @@ def _together(app: App, folder: StateFolder) -> Iterator[Problem]:
     with suppress(RalphError):  # without a repository there are no names to look at, and no gates to find
         project = open_project(app).project
         config = project.config
-        yield from refusals.of_names(project, prd)
-    yield from refusals.of_agents(config, prd, app.environment)
-    yield from refusals.of_tasks(config, prd)
+        yield from preflight.problems_with_names(project, prd)
+    yield from preflight.problems_with_agents(config, prd, app.environment)
+    yield from preflight.problems_with_tasks(config, prd)

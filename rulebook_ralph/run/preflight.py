@@ -1,7 +1,11 @@
-"""What is looked at before the first agent is paid: everything that would stop a run at night."""
+"""What is looked at before the first agent is paid: everything that would stop a run at night.
 
+A run ends at the first; `ralph validate` is told all of it, with its place.
+"""
+
+import functools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from threading import Event
 
 from rulebook_ralph.agents.agent import Probe
@@ -9,6 +13,7 @@ from rulebook_ralph.agents.prices import cost_problem
 from rulebook_ralph.agents.question import names_agent
 from rulebook_ralph.agents.roster import Roster
 from rulebook_ralph.config import requirements
+from rulebook_ralph.config.layers import PROJECT_CONFIG
 from rulebook_ralph.config.settings import Config, Reviewer
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.git import attempts
@@ -16,7 +21,8 @@ from rulebook_ralph.git.repository import Repository
 from rulebook_ralph.run.project import Project, RunOptions
 from rulebook_ralph.tasks import disk, edits
 from rulebook_ralph.tasks.model import Prd, Task, problem_with_id
-from rulebook_ralph.tasks.text import nearest, some
+from rulebook_ralph.tasks.prd_file import PRD_NAME
+from rulebook_ralph.tasks.text import Problem, escaped, nearest, some
 from rulebook_ralph.verify import reviewers
 from rulebook_ralph.verify.rules import unsatisfiable
 
@@ -229,3 +235,62 @@ def require_no_secret(project: Project, clean: Callable[[str], str]) -> None:
         f"{project.folder.config}:{number}: holds a secret, and the file is committed with the state; put it into the "
         "environment, or into your own ~/.config/rulebook-ralph/config.yaml"
     )
+
+
+# For validate: what well-formed files say together, and with git
+
+
+def problems_with_agents(config: Config, prd: Prd | None, environment: Mapping[str, str]) -> Iterator[Problem]:
+    """Agents and reviewers that are named and cannot be made: by the configuration, then by open tasks, each once."""
+    roster = Roster(config, environment)
+    told: set[str] = set()
+
+    @functools.cache
+    def problem_with(executor: str) -> str:
+        try:
+            roster.agent(executor)
+        except RalphError as error:
+            return str(error)
+        return ""
+
+    for key, _, reviewer in reviewers.in_use(config, prd):
+        if problem := unknown_reviewer(config, roster, reviewer):
+            yield Problem(PRD_NAME if key.startswith("$") else PROJECT_CONFIG, None, key, problem)
+    for key, executor in _configured(config):
+        if executor not in told and (problem := problem_with(executor)):
+            told.add(executor)
+            yield Problem(PROJECT_CONFIG, None, key, problem)
+    for index, task in enumerate(prd.tasks if prd else ()):
+        stages = requirements.stages_of(config, task) if task.status != "completed" else ()
+        for executor in dict.fromkeys(requirements.executor_for(config, task, stage) for stage in stages):
+            if executor not in told and (problem := problem_with(executor)):
+                yield Problem(PRD_NAME, None, f"$.tasks[{index}].overrides.executor", problem)
+
+
+def problems_with_tasks(config: Config, prd: Prd) -> Iterator[Problem]:
+    """Open tasks that no attempt could complete."""
+    for task, problem in never_completed(config, prd):
+        index = prd.tasks.index(task)
+        yield Problem(PRD_NAME, None, f"$.tasks[{index}]", f"can never be completed: {problem}")
+
+
+def problems_with_names(project: Project, prd: Prd) -> Iterator[Problem]:
+    """Names of project and branch that git does not take."""
+    if problem := problem_with_name(project, prd):
+        yield Problem(PRD_NAME, None, "$.project", problem)
+        return
+    if not project.repository.can_name_branch(prd.work_branch):
+        told = f"'{escaped(prd.work_branch)}' is no name for a branch"
+        yield Problem(PRD_NAME, None, "$.branch" if prd.branch else "$.project", told)
+
+
+def _configured(config: Config) -> Iterator[tuple[str, str]]:
+    """Key and executor, of all that is configured and all that a run makes whatever its tasks say."""
+    for index, executor in enumerate(config.tools.executors):
+        yield f"tools.executors[{index}]", executor.id
+    yield "defaults.executor", config.defaults.executor
+    if names_agent(config.judge.executor):
+        yield "judge.executor", config.judge.executor
+    for index, executor in enumerate(config.tools.executors):
+        if executor.fallback:
+            yield f"tools.executors[{index}].fallback", executor.fallback
