@@ -14,6 +14,7 @@ from rulebook_ralph.tasks.criteria import External
 from rulebook_ralph.tasks.model import Task
 from tests.conftest import isolate
 from tests.judging import NO, PYTEST, UNITTEST, VERBOSE, YES, Court
+from tests.sampling import sample
 
 CALC = "def add(a, b):\n    return a + b\n\n\ndef double(a):\n    return 2 * a\n\n\ndef half(a):\n    return a // 2\n"
 HEAD = "import unittest\n\n\nclass Test(unittest.TestCase):\n"
@@ -408,7 +409,9 @@ def test_without_a_model_the_work_waits_for_approval(court: Made) -> None:
     assert approved.evidence.judged_by == "person"
 
 
-@pytest.mark.parametrize(("mode", "action"), [("allow", "complete"), ("approve", "stop"), ("ask", "continue")])
+@pytest.mark.parametrize(
+    ("mode", "action"), sample([("allow", "complete"), ("approve", "stop"), ("ask", "continue")], 2)
+)
 def test_who_answers_is_configured(court: Made, mode: Any, action: str) -> None:
     judged = court(integrity=Integrity(changed=mode, unproven=mode))
     model = NO()
