@@ -27,13 +27,14 @@ ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "images" / "run.svg"
 COLUMNS, ROWS = 122, 24
 WANTED = ("attempt 3 of", "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
-"""The last screen is taken with these words, and on which one of these spinners turns: a gate runs."""
+"""The last screen is taken with these words, and on which one of these spinners turns: a gate or a criterion runs."""
 
 graphics.TEXT[2] = "+blink"  # pyte knows no faint text, and rich sends no blinking one
 
 
 def main() -> None:
     lines = screen_of_the_demo()
+    lines = lines[[line.plain for line in lines].index("") + 1 :]  # what the demo says first is cut off at the top
     console = Console(width=COLUMNS, record=True, file=io.StringIO(), force_terminal=True)
     for line in lines:
         console.print(line, soft_wrap=True)
