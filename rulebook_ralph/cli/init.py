@@ -24,7 +24,7 @@ from rulebook_ralph.tasks.importers import rulebook, task_files
 from rulebook_ralph.tasks.importers.merge import Merge, SourceDifference, merge
 from rulebook_ralph.tasks.importers.source import SUFFIXES, RefusedTasksError, SourceReading, joined
 from rulebook_ralph.tasks.model import PRD_VERSION, Prd, Task, problem_with_id, project_name
-from rulebook_ralph.tasks.text import clipped, counted, some
+from rulebook_ralph.tasks.text import clipped, counted, escaped, some
 
 MOST_PROBLEMS = 50
 """Problems of task files that are shown besides the first."""
@@ -137,6 +137,8 @@ def _init(app: App, folder: StateFolder, repository: Repository, wanted: Import)
     if before is None:
         _refuse_saved(repository)
     reading = _read(app, folder, wanted, before)
+    if reading.branch and not repository.can_name_branch(reading.branch):
+        raise RalphError(f"'{escaped(reading.branch)}', which the file names, is no name for a branch; change it there")
     now = app.clock.iso()
     prd = before or Prd(
         version=PRD_VERSION,

@@ -71,6 +71,9 @@ def test_a_file_that_cannot_be_taken_changes_nothing(tmp_path: Path) -> None:
     assert ran.code == ExitCode.INVALID
     assert "unknown key; did you mean `passes`?" in ran.err
     assert "`title` is missing" in ran.err
+    (project.root / "prd.json").write_text('{"branchName": "-x", "userStories": [{"id": "a", "title": "A"}]}')
+    ran = project.ralph("init", "--from", "prd.json")
+    assert (ran.code, "'-x', which the file names, is no name for a branch" in ran.err) == (ExitCode.INVALID, True)
     assert not project.folder.prd.exists()
 
 
