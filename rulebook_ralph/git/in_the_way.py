@@ -34,17 +34,23 @@ class _Entry:
     left_out: bool
 
 
+_MOST_NAMED = 500
+"""Paths; for more, the whole index is asked."""
+
+
 class Surroundings:
     """The user's index and files at the paths that a landing changes."""
 
-    def __init__(self, repository: Repository, index: Path, *, was_begun: bool) -> None:
+    def __init__(self, repository: Repository, index: Path, paths: Sequence[str], *, was_begun: bool) -> None:
         self._repository = repository
         self._root = repository.root
         self._was_begun = was_begun
         self._entries: dict[str, _Entry] = {}
         self._unmerged: set[str] = set()
         self._edited: set[str] = set()
-        self._read(os.fsdecode(repository.run("ls-files", "-s", "-t", "-c", "-m", "-z", index=index)))
+        asked = ("--literal-pathspecs", "ls-files", "-s", "-t", "-c", "-m", "-z", "--")
+        few = paths if len(paths) <= _MOST_NAMED else ()
+        self._read(os.fsdecode(repository.run(*asked, *few, index=index)) if paths else "")
 
     def look(self, found: Sequence[Change]) -> tuple[list[Change], list[Change]]:
         """The changes whose files are the new ones already, and those whose files a killed landing left unfinished.
@@ -59,10 +65,10 @@ class Surroundings:
         settled = {each.path for each in (*same, *torn)}
         blocking = {each.path for each in standing} - settled
         for each in found:
-            if each.path in settled:
-                continue
             if self._is_staged(each):
                 blocking.add(each.path)
+            if each.path in settled:
+                continue
             if each.status != "D" and each.new_mode != GITLINK and not self._is_left_out(each.path):
                 blocking |= self._around(each.path, leaving)
         if blocking:

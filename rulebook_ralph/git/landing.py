@@ -197,8 +197,9 @@ def _follow(repository: Repository, index: Path, branch: str, new: str, old: str
     every = changes(repository, old, new)
     state = [each for each in every if within_state(each.path)]
     note, mark = _following(repository), f"{old} {new}\n".encode()
-    around = Surroundings(repository, index, was_begun=read_plain(note) == mark)
-    same, torn = around.look([each for each in every if not within_state(each.path)])
+    work = [each for each in every if not within_state(each.path)]
+    around = Surroundings(repository, index, [each.path for each in work], was_begun=read_plain(note) == mark)
+    same, torn = around.look(work)
     _enter(repository, index, [*state, *same])
     with _ref_locked(repository, branch, new, old, reason) as commit:
         note.write_bytes(mark)
@@ -218,7 +219,7 @@ def _follow(repository: Repository, index: Path, branch: str, new: str, old: str
             raise InTheWayError(NotAdvanced(f"git cannot bring the tree along: {said[0][:200]}", files)) from None
         if same:
             _refresh(repository, index)
-        _sync_tree(repository.root, [each.path for each in every if not within_state(each.path)])
+        _sync_tree(repository.root, [each.path for each in work])
         _sync(index)
         index.replace(repository.git_dir / "index")
         _sync(repository.git_dir)

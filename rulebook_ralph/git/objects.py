@@ -69,10 +69,13 @@ class NewObjects:
 
     def tree(self, entries: Mapping[str, Entry]) -> str:
         """A tree of those entries."""
-        named = ((os.fsencode(name), each) for name, each in entries.items())
-        ordered = sorted(named, key=lambda pair: pair[0] + b"/" if pair[1].mode == FOLDER else pair[0])
-        content = b"".join(b"%b %b\0%b" % (e.mode.encode(), name, bytes.fromhex(e.oid)) for name, e in ordered)
-        oid = self.add("tree", content)
+        lines = []
+        for name, entry in entries.items():
+            raw = name.encode("utf-8", "surrogateescape")
+            line = b"%b %b\0%b" % (entry.mode.encode(), raw, bytes.fromhex(entry.oid))
+            lines.append((raw + b"/" if entry.mode == FOLDER else raw, line))
+        lines.sort()
+        oid = self.add("tree", b"".join([line for _, line in lines]))
         self.trees[oid] = entries
         return oid
 

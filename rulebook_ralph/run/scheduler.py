@@ -180,6 +180,7 @@ class Run:
         self._working: dict[str, Worked] = {}
         self._started = clock.monotonic()
         self._listed: events.TasksListed | None = None
+        self._listed_of: Prd | None = None
 
     def run(self) -> events.RunEnded:
         """Work until nothing is left or a limit ends it; always leaves a state to resume from. Raises RalphError."""
@@ -289,6 +290,9 @@ class Run:
     def _list_tasks(self) -> None:
         """Said whenever the list is another one than it was."""
         prd = self._prepared.journal.prd
+        if prd is self._listed_of:
+            return
+        self._listed_of = prd
         listed = summaries.tasks_listed(prd, only=self._options.only, reopen=self._progress.reopen)
         if listed != self._listed:
             self._listed = listed
