@@ -187,7 +187,11 @@ class House:
 
     def processes(self) -> list[str]:
         """What still runs of all that was started here."""
-        return [f"{process.pid}: {' '.join(process.cmdline())[:200]}" for process in self._found()]
+        found = []
+        for process in self._found():
+            with suppress(psutil.Error):  # it may have ended since
+                found.append(f"{process.pid}: {' '.join(process.cmdline())[:200]}")
+        return found
 
     def end_processes(self) -> None:
         for process in self._found():

@@ -24,7 +24,7 @@ from .work import DONE, adds, doubles
 
 HALVE = "halve-numbers"
 READY = Say("ready")
-_PATIENCE = 60.0
+_PATIENCE = 180.0
 
 
 class SessionModel(ScriptedModel):
