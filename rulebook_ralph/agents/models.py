@@ -80,7 +80,7 @@ def model_from(
         return FoundModel(api, name=full_name(choice.model))
     settings = settings_of(executor)
     if type_of(settings) in _OWN_PROGRAM and not choice.executor:  # what it does with a question nobody knows
-        return FoundModel(None, f"agent {executor} may not be one to judge; set {KEYS[0]}, or {named_by}.executor")
+        return FoundModel(None, f"agent {executor} cannot be asked to judge unless {named_by}.executor names it")
     surroundings = {**environment, **settings.env}
     reads = reads if type_of(settings) in READERS else None
 
