@@ -107,6 +107,7 @@ def test_a_plan_is_worked_through_and_its_boxes_are_ticked_in_each_tasks_commit(
     assert project.ralph("init", "--from", "plan.md").code == 0
     assert project.ralph("run", "--task", "T1").code == 0
     branch = project.prd.work_branch
+    assert [task.description for task in project.prd.tasks] == ["", ""], "the commands' heading is no part of the work"
     assert project.git("show", f"{branch}:plan.md") == PLAN.replace("[ ]", "[x]", 2).strip()
     assert project.ralph("run").code == 0
     assert "[ ]" not in project.git("show", f"{branch}:plan.md")

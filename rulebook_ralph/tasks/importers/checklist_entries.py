@@ -92,7 +92,7 @@ def _below_headings(document: MarkdownFile) -> tuple[list[ChecklistEntry], list[
             box = BOX.match(part.text)
             named = _NAMED_HEADING.fullmatch(part.text[box.end() if box else 0 :].strip())
             if named:
-                section = " / ".join(above.text for above in sections if above.level > 1)
+                section = " / ".join(above.text for above in sections if above.level > 1 and not _is_of_commands(above))
                 item = Item(part.row, section, box=box[1] in ("x", "X") if box else None)
                 own = named["id"] or (f"T{named['task']}" if named["task"] else f"S{named['story']}")
                 title = " ".join(printable(named["title"] or part.text).split())
@@ -119,12 +119,16 @@ def commands_for_all(document: MarkdownFile) -> str:
     inside = False
     for part in document.flow:
         if isinstance(part, Heading):
-            inside = _COMMANDS.fullmatch(part.text.strip()) is not None
+            inside = _is_of_commands(part)
         elif inside and isinstance(part, Item):
             items.append(part.text)
         elif inside and isinstance(part, Block) and part.code:
             fenced.append(part.content)
     return command_in("", items, fenced)
+
+
+def _is_of_commands(heading: Heading) -> bool:
+    return _COMMANDS.fullmatch(heading.text.strip()) is not None
 
 
 def _within(item: Item, above: tuple[Item, ...]) -> Iterator[ChecklistEntry]:
