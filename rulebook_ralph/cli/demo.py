@@ -17,6 +17,8 @@ from rulebook_ralph.tasks import disk, prd_file
 from rulebook_ralph.tasks.edits import TaskChange, apply
 
 _SUFFIX = ".txt"
+_ITERATIONS = 5
+"""Of the script, where it is played to its end."""
 _COMMAND = """python3 -c "from sundial.writing import write; assert write(1994) == 'MCMXCIV'\""""
 _CRITERION = TaskChange(
     task_id="phase2_write-numerals",
@@ -113,7 +115,16 @@ def _say_what_to_look_at(app: App, target: Path, *, kept: bool, quiet: bool) -> 
         console.line(f"The project is in {target}; look at it:")
         console.line(f"  cd {target}")
         console.line("  git log --stat           one commit for each task, with trailers; the state once, at the end")
-        console.line("  ralph history            five iterations; the lie is number 2")
-        console.line("  ralph show 3             the test that broke, and the feedback the agent got")
-        console.line("  ralph show 4             the tests that were red on the code of before, and pass now")
+        if _went_as_written(target):
+            console.line("  ralph history            five iterations; the lie is number 2")
+            console.line("  ralph show 3             the test that broke, and the feedback the agent got")
+            console.line("  ralph show 4             the tests that were red on the code of before, and pass now")
+        else:
+            console.line("  ralph history            the iterations, and how each ended")
         console.line("  cat .rulebook-ralph/prd.json .rulebook-ralph/progress.txt")
+
+
+def _went_as_written(target: Path) -> bool:
+    """Whether nobody ended the run, or an attempt, before its time."""
+    prd = prd_file.read_prd(disk.StateFolder(target).prd)
+    return prd.totals.iterations == _ITERATIONS and all(task.status == "completed" for task in prd.tasks)

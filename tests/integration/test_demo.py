@@ -1,6 +1,7 @@
 """`ralph demo`: what it shows is what happened, and no model is needed for it."""
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import isolate
-from tests.harness import Project, Ran
+from tests.harness import Project, Ran, finish, wait_for
 
 READ, WRITE, TELL = "phase1_read-numerals", "phase2_write-numerals", "phase3_tell-the-time"
 
@@ -78,6 +79,19 @@ def test_what_it_says(shown: tuple[Project, Ran]) -> None:
     assert "gate tests (the base's code, new checks): red" in ran.out
     assert "all complete: 3 completed · 5 iterations" in ran.out
     assert f"cd {project.root}" in ran.out
+    assert "five iterations; the lie is number 2" in ran.out
+
+
+def test_a_demo_that_is_ended_early_tells_of_nothing_that_did_not_happen(tmp_path: Path) -> None:
+    process = Project(tmp_path, tmp_path).start("demo", "--dir", "sundial")
+    project = Project(tmp_path / "sundial", tmp_path, name="sundial")
+    wait_for(lambda: project.folder.iteration(1).exists(), "the first iteration")
+    process.send_signal(signal.SIGINT)
+    ran = finish(process)
+    assert ran.code == 130, ran
+    assert "ralph history" in ran.out
+    assert "five" not in ran.out
+    assert "ralph show 4" not in ran.out
 
 
 @pytest.mark.thorough
