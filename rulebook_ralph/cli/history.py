@@ -52,7 +52,6 @@ def history_command(app: App, *, task: str | None, limit: int, json: bool) -> in
 
 def _row(record: Iteration) -> tuple[str, ...]:
     completed = bool(record.tasks_completed)
-    reason = record.verdict.reason if record.verdict else ""
     return (
         f"#{record.iteration_number}",
         record.names,
@@ -61,8 +60,14 @@ def _row(record: Iteration) -> tuple[str, ...]:
         result_of(record),
         text.duration(record.duration_ms / 1000),
         "" if record.cost_usd is None else text.money(record.cost_usd),
-        (record.commit or "")[:10] if completed else reason if result_of(record) != "verified" else "",
+        (record.commit or "")[:10] if completed else _why(record),
     )
+
+
+def _why(record: Iteration) -> str:
+    """What the result's word does not say already."""
+    reason, result = record.verdict.reason if record.verdict else "", result_of(record)
+    return "" if result in ("verified", reason) else reason
 
 
 def result_of(record: Iteration) -> str:
@@ -205,7 +210,7 @@ def _show_head(console: Console, record: Iteration) -> None:
     cost = "cost unknown" if record.cost_usd is None else text.money(record.cost_usd)
     console.line(f"#{record.iteration_number}: {record.names}, {record.stage}, attempt {record.attempt}")
     console.line(f"  result    {result_of(record)}")
-    if verdict := record.verdict:
+    if (verdict := record.verdict) and verdict.reason != result_of(record):
         console.line(f"  verdict   {verdict.reason}" + (f" ({verdict.hook})" if verdict.hook else ""))
     console.line(f"  agent     {record.agent}, {text.duration(record.duration_ms / 1000)}, {cost}")
     console.line(f"  started   {record.started_at}")

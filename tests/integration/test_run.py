@@ -306,6 +306,8 @@ def test_interrupted_once(project: Project, order: signal.Signals) -> None:
     assert not (project.root / "half.txt").exists()
     assert project.git("show", f"{project.snapshots()[1]}:half.txt") == "half"
     assert "ralph resume" in ran.out
+    for told in (project.ralph("history").out, project.ralph("show", "1").out):
+        assert told.count("interrupted") == 1, told
     project.agent("test -e half.txt\n" + HONEST)
     assert project.ralph("resume").code == 0
     assert project.last.attempt == 1
