@@ -65,7 +65,7 @@ def tell(console: Console, project: Project, record: Iteration, follow: Cancella
     for block in _blocks(project, record, follow):
         feed(block)
     if reader is not None:
-        reader.close()
+        shown.end(reader.close().final_text)
     shown.close()
 
 
@@ -75,6 +75,7 @@ class _Transcript:
     def __init__(self, console: Console, project: Project) -> None:
         self._console = console
         self._begun = ""
+        self._has_spoken = False
         clones = rf"{re.escape(str(project.cache))}/[^/\s]+/[^/\s]+/"
         self._roots = re.compile(rf"{clones}|{re.escape(str(project.root))}/")
 
@@ -91,6 +92,11 @@ class _Transcript:
         """Output of an agent whose stream nobody here can read."""
         self._said(block.decode("utf-8", "replace"))
 
+    def end(self, final_text: str) -> None:
+        """The agent's final message, where it is all that the agent said."""
+        if final_text and not self._has_spoken:
+            self._said(f"{final_text}\n")
+
     def close(self) -> None:
         """The end of a text."""
         if self._begun:
@@ -98,6 +104,7 @@ class _Transcript:
         self._begun = ""
 
     def _said(self, text: str) -> None:
+        self._has_spoken = True
         *lines, self._begun = (self._begun + text).split("\n")
         for line in lines:
             self._console.line(self._short(line))

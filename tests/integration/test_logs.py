@@ -28,6 +28,17 @@ def test_a_transcript_is_readable_and_raw_output_is_as_it_was(project: Project) 
     assert project.ralph("logs", "7").code == 2
 
 
+def test_a_final_message_that_nothing_else_said_is_shown(project: Project) -> None:
+    program = project.beside / "claude"
+    event = '{"type":"result","subtype":"success","is_error":false,"result":"I made nothing\\nof it."}'
+    program.write_text(f"#!/bin/sh\ntest $1 = --version || printf '%s\\n' '{event}'\n")
+    program.chmod(0o755)
+    executor = {"id": "claude", "type": "claude", "command": str(program)}
+    project.configure(attempts=1, tools={"executors": [executor]}, defaults={"executor": "claude"})
+    assert project.ralph("run").code == 3
+    assert project.ralph("logs").out.splitlines()[1:] == ["I made nothing", "of it."]
+
+
 def test_it_follows_an_agent_that_works_from_a_second_terminal(project: Project) -> None:
     project.agent('echo begun; until test -e "$BESIDE/go"; do sleep 0.05; done; echo ending\n' + HONEST)
     run = project.start("run")
