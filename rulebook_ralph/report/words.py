@@ -181,9 +181,12 @@ def ending(event: RunEnded) -> str:
         words = "ended, but not complete"
     if event.stop_reason == "complete" and event.only:
         words = f"{some([clipped(task_id) for task_id in event.only])} complete"
+    took = duration(event.duration_ms / 1000)
+    if event.stop_reason == "complete" and not event.iterations:
+        return f"nothing to do: {clipped(event.reason)} · {took}"
     blocked = f", {event.failed_count:,} blocked" if event.failed_count else ""
     facts = [f"{event.completed_count:,} completed{blocked}", count(event.iterations, "iteration")]
-    facts += [duration(event.duration_ms / 1000), *spent(event.cost_usd, event.tokens, event.iterations)]
+    facts += [took, *spent(event.cost_usd, event.tokens, event.iterations)]
     return f"{words}: {' · '.join(facts)}"
 
 

@@ -368,7 +368,8 @@ class Run:
         completes = settled.decision.trigger == "complete"
         progress.touched[task_id] = record.commit if completes else None
         attempts, usd = progress.spent.get(task_id, (0, 0.0))
-        progress.spent[task_id] = attempts + 1, usd + record.spent_usd
+        counts = settled.decision.counts or settled.decision.trigger == "block"
+        progress.spent[task_id] = attempts + counts, usd + record.spent_usd
         (progress.alone.add if outcome.unmerged else progress.alone.discard)(task_id)
         if settled.decision.stop_reason == "stuck":
             progress.stuck.add(task_id)

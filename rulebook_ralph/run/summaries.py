@@ -43,7 +43,7 @@ def why_nothing_is_left(prd: Prd, *, only: Collection[str], stuck: Collection[st
     tasks = [task for task in prd.tasks if not only or task.id in only]
     remaining = [task for task in tasks if task.status != "completed"]
     if not remaining:
-        return Stop("complete", "all tasks are completed" if not only else "the chosen tasks are completed")
+        return Stop("complete", _all_completed(tasks, chosen=bool(only)))
     blocked = [task.id for task in remaining if task.status == "blocked"]
     waiting = [task for task in remaining if task.status in ("pending", "in_iteration")]
     parts = []
@@ -54,6 +54,14 @@ def why_nothing_is_left(prd: Prd, *, only: Collection[str], stuck: Collection[st
         parts.append(f"{len(waiting)} waiting for {some(needed)}")
     reason: StopReason = "stuck" if blocked and all(task_id in stuck for task_id in blocked) else "blocked"
     return Stop(reason, f"no task can be worked on: {', '.join(parts)}")
+
+
+def _all_completed(tasks: list[Task], *, chosen: bool) -> str:
+    if not tasks:
+        return "the task list is empty"
+    if len(tasks) == 1:
+        return f"{tasks[0].id} is completed" if chosen else "the only task is completed"
+    return f"all {len(tasks):,} {'chosen ' if chosen else ''}tasks are completed"
 
 
 def settled_event(record: Iteration, decision: Decision, prd: Prd, tally: RunTally) -> events.IterationSettled:

@@ -72,7 +72,7 @@ def test_a_run_tells_of_its_tasks_and_its_end(tmp_path: Path, receiver: Receiver
     got = {each["title"]: each for each in receiver.got}
     assert len(receiver.got) == 3, ran.out
     assert got.keys() >= {"toy: one is completed", "toy: two is completed"}
-    end = got["toy: complete, all tasks are completed"]
+    end = got["toy: complete, all 2 tasks are completed"]
     assert end["type"] == "success"
     assert end["path"] == f"/{TOKEN}"
     assert "toy: 2 of 2 tasks completed" in end["message"]

@@ -1,6 +1,7 @@
 """The commands around a run: flags, objects and events for programs, init, demo, pause, cancel, approve, land, restore."""
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,15 @@ def test_of_one_task_nothing_is_said_of_others(project: Project) -> None:
     assert (ran.code, ran.json["success"], ran.json["failedCount"], ran.json["blockingIssue"]) == (0, True, 0, None)
     assert "one complete: 1 completed" in ran.err
     assert "all complete" not in ran.err
+
+
+def test_a_run_without_anything_to_do_says_so(project: Project) -> None:
+    assert project.ralph("run", "--task", "one").code == 0
+    assert "nothing to do: one is completed" in project.ralph("run", "--task", "one").out
+    assert project.ralph("run").code == 0
+    ran = project.ralph("run")
+    assert (ran.code, "nothing to do: all 2 tasks are completed" in ran.out) == (0, True)
+    assert "all complete" not in ran.out
 
 
 def test_a_refusal_is_an_object_too(project: Project) -> None:
@@ -171,8 +181,9 @@ def test_a_blocked_tasks_reason_is_said_once(project: Project) -> None:
 def test_cancel_ends_it_now_and_waits_for_the_end(project: Project) -> None:
     process = at_work(project)
     began = time.monotonic()
-    said = project.ralph("cancel")
-    assert (said.code, finish(process).code) == (0, ExitCode.INTERRUPTED), said
+    said, ran = project.ralph("cancel"), finish(process)
+    assert (said.code, ran.code) == (0, ExitCode.INTERRUPTED), said
+    assert re.search(r"one +Do one +pending\n", ran.out), "no attempt is counted"
     assert time.monotonic() - began < 10
     assert "#1 (one) is not counted, its work is saved (ralph show 1 --diff)" in said.out
     assert project.last.completion_status == "cancelled"
