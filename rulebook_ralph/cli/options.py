@@ -44,11 +44,13 @@ def interruptible(say: Callable[[], None] | None = None) -> Iterator[Cancellatio
     Only signals count: the first ^C of a run that was cancelled from elsewhere does not cut its cleaning up short.
     """
     cancelled, over = Cancellation(), Cancellation()
+    cancelled.at_once = at_once = Cancellation()
     asked = False
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         nonlocal asked
         if asked:
+            at_once.set()
             raise KeyboardInterrupt
         asked = True
         cancelled.set()

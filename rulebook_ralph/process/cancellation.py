@@ -13,7 +13,11 @@ class Cancellation(Event):
 
     It has no lock: a signal handler runs in the midst of whatever its thread does, also of `set`, `clear` or `wait`
     on this very event, and would wait for ever for a lock that its own thread holds.
+
+    `at_once` is set by a second order: what is to end gets no time for it any more. It is the same for followers.
     """
+
+    at_once: "Cancellation | None" = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,6 +43,7 @@ class Cancellation(Event):
     def follower(self) -> "Cancellation":
         """One, instead of the last, that is set as soon as this is, and may be set alone."""
         self._follower = follower = Cancellation()
+        follower.at_once = self.at_once
         if self._ordered:
             follower.set()
         return follower

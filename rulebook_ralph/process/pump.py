@@ -39,13 +39,18 @@ class Pump:
         self._write_to(process.stdin)
         self._notice_exit()
         self._orders = cancelled.orders if isinstance(cancelled, Either) else (cancelled,)
-        for order in self._orders:
+        self._at_once = [each.at_once for each in self._orders if isinstance(each, Cancellation) and each.at_once]
+        for order in (*self._orders, *self._at_once):
             if isinstance(order, Cancellation):
                 self._selector.register(order, selectors.EVENT_READ, partial(self._selector.unregister, order))
 
     @property
     def is_cancelled(self) -> bool:
         return self._cancelled is not None and self._cancelled.is_set()
+
+    @property
+    def is_to_end_at_once(self) -> bool:
+        return any(order.is_set() for order in self._at_once)
 
     def wait(self, seconds: float | None) -> None:
         """Wait until something happens, at most that long (None: for ever), and deal with it."""

@@ -54,7 +54,8 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """All in seconds. A process that must end is interrupted, after a grace terminated, after another killed.
+    """All in seconds. A process that must end is interrupted, after a grace terminated, after another killed; at once
+    where the cancellation says `at_once`.
 
     `idle_time` without a byte, and without a change that `last_change` tells of, is the end.
     """
@@ -135,7 +136,7 @@ def run(
             killed_by = _watch(pump, limits, _Idleness(limits.idle_time, last_change))
             if killed_by:
                 _end(pump, tree, limits)
-            background = tree.clear_up(grace=min(1.0, limits.terminate_grace))
+            background = tree.clear_up(grace=0 if pump.is_to_end_at_once else min(1.0, limits.terminate_grace))
             pump.drain(_DRAIN_WAIT)
         except BaseException:
             tree.kill()
@@ -207,18 +208,22 @@ def _is_idle(pump: Pump, idleness: "_Idleness") -> bool:
 
 
 def _end(pump: Pump, tree: ProcessTree, limits: ProcessLimits) -> None:
-    graces: tuple[tuple[Callable[[], None], float], ...] = (
-        (lambda: tree.signal(signal.SIGINT), limits.interrupt_grace),
-        (lambda: tree.signal(signal.SIGTERM), limits.terminate_grace),
-        (tree.kill, _DEATH_WAIT),
-    )
-    for order, grace in graces:
-        order()
-        deadline = time.monotonic() + grace
-        while not pump.exited and (left := deadline - time.monotonic()) > 0:
-            pump.wait(left)
+    """Interrupt, terminate, kill; kill at once where that was ordered."""
+    for order, grace in ((signal.SIGINT, limits.interrupt_grace), (signal.SIGTERM, limits.terminate_grace)):
+        if not pump.is_to_end_at_once:
+            tree.signal(order)
+            _wait_for_exit(pump, grace)
         if pump.exited:
             return
+    tree.kill()
+    _wait_for_exit(pump, _DEATH_WAIT, whole=True)
+
+
+def _wait_for_exit(pump: Pump, seconds: float, *, whole: bool = False) -> None:
+    """At most so long; with `whole` also where the process is to end at once."""
+    deadline = time.monotonic() + seconds
+    while not pump.exited and (whole or not pump.is_to_end_at_once) and (left := deadline - time.monotonic()) > 0:
+        pump.wait(left)
 
 
 class _Idleness:

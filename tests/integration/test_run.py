@@ -2,10 +2,12 @@
 
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+from rulebook_ralph.process.supervisor import NO_LIMITS
 from tests.harness import HONEST, PROMISE, TESTS, Project, finish, make_project, picture, task, wait_for
 from tests.sampling import sample
 
@@ -320,8 +322,10 @@ def test_interrupted_twice_ends_at_once(project: Project) -> None:
     process = started(project, "run")
     process.send_signal(signal.SIGINT)
     wait_for((project.beside / "told").exists, "the agent is told")
+    began = time.monotonic()
     process.send_signal(signal.SIGINT)
     ran = finish(process)
+    assert time.monotonic() - began < NO_LIMITS.interrupt_grace + NO_LIMITS.terminate_grace
     assert (ran.code, "saved by: ralph resume" in ran.err) == (130, True), ran
     project.agent(HONEST)
     ran = project.ralph("resume")

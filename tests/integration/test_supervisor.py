@@ -16,7 +16,7 @@ import pytest
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.process import orphans
 from rulebook_ralph.process.box import Box, probe_box
-from rulebook_ralph.process.cancellation import Cancellation
+from rulebook_ralph.process.cancellation import Cancellation, Either
 from rulebook_ralph.process.supervisor import Command, Ended, ProcessLimits, run
 
 SHORT = ProcessLimits(interrupt_grace=0.15, terminate_grace=0.15)
@@ -285,6 +285,24 @@ def test_a_cancelled_run_does_not_begin_to_work(tmp_path: Path) -> None:
     cancelled = Cancellation()
     cancelled.set()
     assert run(shell(tmp_path, "sleep 60"), cancelled=cancelled, limits=SHORT).killed_by == "interrupted"
+
+
+@pytest.mark.parametrize("box", BOXES)
+def test_a_second_order_kills_without_waiting_any_longer(tmp_path: Path, box: Box | None) -> None:
+    cancelled = Cancellation()
+    cancelled.at_once = at_once = Cancellation()
+    command = shell(tmp_path, "trap 'touch told' INT; trap '' TERM; touch begun; while :; do sleep 0.05; done", box=box)
+
+    def order() -> None:
+        soon((tmp_path / "begun").exists, 30)
+        cancelled.set()
+        soon((tmp_path / "told").exists, 30)
+        at_once.set()
+
+    threading.Thread(target=order).start()
+    ended = run(command, cancelled=Either(cancelled, Cancellation()), limits=limits(interrupt_grace=100))
+    assert (ended.killed_by, ended.exit_code) == ("interrupted", -signal.SIGKILL)
+    assert ended.duration_ms < 60_000
 
 
 def test_a_cleared_cancellation_can_be_used_again(tmp_path: Path) -> None:
