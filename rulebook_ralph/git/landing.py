@@ -11,7 +11,6 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
@@ -23,10 +22,10 @@ from rulebook_ralph.git.diff import Change, changes
 from rulebook_ralph.git.in_the_way import InTheWayError, NotAdvanced, Surroundings
 from rulebook_ralph.git.repository import GitError, Repository, read_plain, within_state
 
-__all__ = ["Advanced", "NotAdvanced", "SigningError", "advance", "commit_tree"]
+__all__ = ["NotAdvanced", "SigningError", "advance", "commit_tree"]
 
 _SIGNING_TIMEOUT = 60.0
-_LOCK_PATIENCE = 5.0
+_LOCK_SECONDS = 5.0
 """Seconds that another git command's lock of the index is waited for."""
 _MOST_SYNCED = 200
 """Files; of more, all that is unwritten is written through at once."""
@@ -41,11 +40,6 @@ _IN_PROGRESS = {
     "REVERT_HEAD": "a revert",
     "rebase-apply/applying": "git am",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Advanced:
-    """The branch is at the new commit, and the user's tree with it where the branch is checked out."""
 
 
 class SigningError(GitError):
@@ -66,10 +60,9 @@ def commit_tree(repository: Repository, tree: str, parents: Sequence[str], messa
     return output.decode("ascii").strip()
 
 
-def advance(
-    repository: Repository, branch: str, new: str, old: str, *, reason: str = "ralph"
-) -> Advanced | NotAdvanced:
-    """Move the branch from commit `old` to `new`, the user's tree with it; or say what is in the way. Raises GitError.
+def advance(repository: Repository, branch: str, new: str, old: str, *, reason: str = "ralph") -> NotAdvanced | None:
+    """Move the branch from commit `old` to `new`, and the user's tree with it where the branch is checked out; or say
+    what is in the way. Raises GitError.
 
     To be done again after a kill with the same commits: what was done by then is recognised.
     """
@@ -77,18 +70,18 @@ def advance(
     tip = repository.tip(branch)
     if tip == new:
         _following(repository).unlink(missing_ok=True)
-        return Advanced()
+        return None
     if tip != old:
         return NotAdvanced("it was moved by somebody else" if tip else "it is gone")
     try:
         if not _is_checked_out(repository, branch):
             _swap(repository, branch, new, old, reason)
-            return Advanced()
+            return None
         with _index_lock(repository) as index:
             _follow(repository, index, branch, new, old, reason=reason)
     except InTheWayError as error:
         return error.waiting
-    return Advanced()
+    return None
 
 
 def clear_locks(repository: Repository, branch: str) -> None:
@@ -163,7 +156,7 @@ def _is_checked_out(repository: Repository, branch: str) -> bool:
 @contextmanager
 def _index_lock(repository: Repository) -> Iterator[Path]:
     """Hold git's lock of the user's index; gives a copy of the index to work on. Raises InTheWayError."""
-    lock, ends = repository.git_dir / "index.lock", time.monotonic() + _LOCK_PATIENCE
+    lock, ends = repository.git_dir / "index.lock", time.monotonic() + _LOCK_SECONDS
     repository.private.mkdir(parents=True, exist_ok=True)
     own = repository.private / "index.lock"
     own.write_text(f"{_LOCK_MARK}: {os.getpid()} {psutil.Process().create_time()}\n", "ascii")

@@ -1,6 +1,6 @@
 """Work that waits for a person: what no model could be asked about, or what the configuration leaves to people."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.run.attempt import judged, on_top_of
@@ -9,7 +9,9 @@ from rulebook_ralph.run.start import Prepared
 from rulebook_ralph.run.summaries import NEEDS_APPROVAL
 from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.model import Prd, Task
-from rulebook_ralph.tasks.results import AgentResult, ParsedIteration
+from rulebook_ralph.tasks.results import AgentResult, ParsedIteration, Verdict
+from rulebook_ralph.verify.case import Judgement
+from rulebook_ralph.verify.workspace import Cancelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,9 @@ def require_waiting(prd: Prd, task_id: str) -> Task:
 
 
 def approve(prepared: Prepared, task_id: str) -> Approved:
-    """Judge the kept work again on today's branch, what was open being answered by a person, and land it."""
+    """Judge the kept work again on today's branch, what was open being answered by a person, and land it. Raises
+    RalphError, and Cancelled: the work waits as before then.
+    """
     journal, opening, verifiers = prepared.journal, prepared.opening, prepared.verifiers
     task = require_waiting(journal.prd, task_id)
     last = journal.last(task)
@@ -72,13 +76,17 @@ def approve(prepared: Prepared, task_id: str) -> Approved:
         parsed=last.parsed or ParsedIteration(),
         snapshot=last.snapshot or "",
     )
-    tip = prepared.branch.tip()
-    if outcome.lands and tip != assignment.base:
-        outcome = on_top_of(tip, outcome, worker, verifiers)
-    settled = prepared.settling.settle(Opened(record, assignment, worker), outcome)
+    settled, interrupted = None, False
+    while settled is None:
+        tip = prepared.branch.tip()
+        if outcome.lands and tip != outcome.assignment.base:
+            outcome = on_top_of(tip, tip, outcome, worker, verifiers)
+        if outcome.verdict.stop_reason == "interrupted":
+            interrupted, outcome = True, replace(outcome, judgement=_waiting_still(last, outcome.verdict))
+        settled = prepared.settling.settle(Opened(record, outcome.assignment, worker), outcome)
     prepared.workers.give_back(worker)
-    if settled is None:
-        return Approved(task_id, None, f"branch {prepared.branch.name} moved; give the command again")
+    if interrupted:
+        raise Cancelled
     if settled.decision.trigger == "complete":
         return Approved(task_id, settled.record.commit)
     opening.spent.pop(task_id, None)
@@ -91,6 +99,17 @@ def reject(prepared: Prepared, task_id: str, reason: str) -> None:
     task = require_waiting(journal.prd, task_id)
     said = f"A person looked at your work and refused it{f': {reason}' if reason else '.'}"
     journal.reopen({task.id: said})
+
+
+def _waiting_still(last: Iteration, interrupted: Verdict) -> Judgement:
+    """The judgement by which the work waits, as before the approval was interrupted."""
+    return Judgement(
+        verdict=last.verdict or interrupted,
+        checks=last.checks,
+        changed_checks=last.changed_checks,
+        evidence=last.evidence,
+        review=last.review,
+    )
 
 
 def _result(last: Iteration) -> AgentResult:

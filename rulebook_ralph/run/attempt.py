@@ -189,13 +189,11 @@ def judged(
     return _with_commit(outcome, verifiers)
 
 
-def on_top_of(tip: str, outcome: Outcome, worker: Worker, verifiers: Verifiers) -> Outcome:
+def on_top_of(tip: str, checks_base: str, outcome: Outcome, worker: Worker, verifiers: Verifiers) -> Outcome:
     """Work that holds, brought onto a branch that moved meanwhile and judged there."""
     assignment = outcome.assignment
     merged = merge_trees(verifiers.repository, assignment.base, tip, outcome.tree)
-    moved = replace(
-        assignment, base=tip, checks_base=tip if assignment.checks_base == assignment.base else assignment.checks_base
-    )
+    moved = replace(assignment, base=tip, checks_base=checks_base)
     if merged.tree is None:
         return _sent_back(replace(outcome, assignment=moved), merged.conflicts)
     again = judged(
@@ -211,13 +209,12 @@ def on_top_of(tip: str, outcome: Outcome, worker: Worker, verifiers: Verifiers) 
     kept = outcome.judgement
     joined = replace(
         again.judgement,
-        checks=again.judgement.checks,
         changed_checks=kept.changed_checks,
         evidence=again.judgement.evidence or kept.evidence,
         review=kept.review,
         log=(*kept.log, *again.judgement.log),
     )
-    if joined.verdict.action == "complete" or joined.verdict.stop_reason == "interrupted":
+    if joined.verdict.action != "continue":  # it holds, or nobody can say
         return replace(again, judgement=joined)
     told = (
         "Your work held where you did it, but it does not together with what landed on the branch meanwhile. Both "
@@ -377,4 +374,4 @@ def _sent_back(outcome: Outcome, conflicts: tuple[str, ...]) -> Outcome:
 def given_up(judgement: Judgement, reason: str) -> Judgement:
     """The judgement of an attempt whose agent failed too often at the task: a person has to look at it."""
     verdict = Verdict(action="stop", hook="agent", reason=reason, stop_reason="blocked", counts=False)
-    return replace(judgement, verdict=replaced(verdict))
+    return replace(judgement, verdict=verdict)

@@ -91,7 +91,7 @@ class Branch:
 
     def _advance(self, new: str, old: str, reason: str) -> bool:
         advanced = landing.advance(self._repository, self.name, new, old, reason=reason)
-        if isinstance(advanced, landing.NotAdvanced):
+        if advanced is not None:
             self._wait(advanced)
             return False
         self.waiting = None

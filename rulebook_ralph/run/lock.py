@@ -32,7 +32,7 @@ SESSION = "session"
 RUNS = ("run", "resume", "run --watch", "resume --watch", SESSION)
 """The commands that recover what a dead one left, and take orders."""
 
-_PATIENCE = 0.5
+_TAKE_SECONDS = 0.5
 """Seconds for which a lock without a living holder is waited for: others hold it for an instant, to look."""
 
 _LOOK = 0.02
@@ -134,7 +134,7 @@ def hold(
         written = _read(path)
         me = _myself(command, since, session, agent)
         dead = () if _is_own(written, session) else _chain(written)
-        _write(path, replace(me, before=dead[-_MOST_BEFORE:]))
+        _write(path, replace(me, before=dead[:_MOST_BEFORE]))
         held = Held(me, bool(dead), dead)
         rest = written if dead else b""
         try:
@@ -180,7 +180,7 @@ def release_session(private: Path, session: str) -> None:
 
 def _take(path: Path, session: str) -> FileLock:
     """Take the lock. Raises RalphError."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TAKE_SECONDS
     while (lock := _try(path)) is None:
         named = _named(path)
         if named is not None and named.lives():

@@ -48,7 +48,7 @@ class StartingPoint:
 
 @dataclass(slots=True)
 class Opening:
-    """Opens the iterations of one run. `spent` is how long each task was worked on in it, in seconds; `checks_bases`
+    """Opens the iterations of one run. `spent` is how long each task was worked on in it, in seconds; `checks_base`
     the commit whose check files count as the base's, for tasks beyond the one that changed them.
     """
 

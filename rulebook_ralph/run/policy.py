@@ -55,15 +55,12 @@ def limit_reached(limits: Limits, tally: RunTally, *, max_iterations: int) -> St
 SAME_FAILURES = 3
 """So many same failures in a row mean that an attempt is stuck: it starts again from the base, once."""
 
-GIVEN_UP: tuple[StopReason, ...] = ("max-iterations", "max-cost", "max-wall-time", "stuck")
-"""Why a task is blocked that is not said to be impossible: a person may want to go on with what there is."""
-
 _OWN_FAULT = ("agent", "protect", "secrets")
 """Rules whose failure is a later stage's own: that stage is tried again, the task is not sent back."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class AttemptContext:
     """Where a task stands when an attempt at it is settled.
 
     `allowed` and `used` are attempts by stage, without the present one. `time_left` is the task's, in seconds.
@@ -96,7 +93,9 @@ class Standing:
         return self.stage in self.stages[1:]
 
 
-def settle(verdict: Verdict, standing: Standing, *, feedback: str, rollback: Literal["keep", "reset"]) -> Decision:
+def settle(
+    verdict: Verdict, standing: AttemptContext, *, feedback: str, rollback: Literal["keep", "reset"]
+) -> Decision:
     """What follows from a verdict on an attempt."""
     if verdict.action == "complete":
         following = standing.next_stage
@@ -123,7 +122,7 @@ def settle(verdict: Verdict, standing: Standing, *, feedback: str, rollback: Lit
 
 
 def _again(
-    standing: Standing,
+    standing: AttemptContext,
     feedback: str,
     *,
     back: bool = False,
@@ -143,7 +142,7 @@ def _again(
     )
 
 
-def _used_up(verdict: Verdict, standing: Standing, feedback: str) -> Decision | None:
+def _used_up(verdict: Verdict, standing: AttemptContext, feedback: str) -> Decision | None:
     """Blocked, where the stage's attempts or the task's time are used up."""
     allowed = standing.allowed[standing.stage]
     if verdict.counts and standing.attempt >= allowed:
@@ -158,7 +157,7 @@ def _used_up(verdict: Verdict, standing: Standing, feedback: str) -> Decision | 
     return None
 
 
-def _stuck(verdict: Verdict, standing: Standing, feedback: str) -> Decision | None:
+def _stuck(verdict: Verdict, standing: AttemptContext, feedback: str) -> Decision | None:
     """The same failure again and again: once from the base anew, then blocked."""
     if standing.repeats < SAME_FAILURES or (not verdict.counts and verdict.hook in _LIMITED_ELSEWHERE):
         return None
@@ -178,7 +177,7 @@ def _stuck(verdict: Verdict, standing: Standing, feedback: str) -> Decision | No
 
 
 def _sent_back(
-    verdict: Verdict, standing: Standing, feedback: str, rollback: Literal["keep", "reset"]
+    verdict: Verdict, standing: AttemptContext, feedback: str, rollback: Literal["keep", "reset"]
 ) -> Decision | None:
     """A later stage that fails sends the task back to the first one with its findings."""
     if not standing.is_later or not verdict.counts or verdict.hook in _OWN_FAULT:
@@ -191,7 +190,7 @@ def _sent_back(
     return _again(standing, _for_the_first(verdict, standing, feedback), back=True, rollback=rollback == "reset")
 
 
-def _for_the_first(verdict: Verdict, standing: Standing, feedback: str) -> str:
+def _for_the_first(verdict: Verdict, standing: AttemptContext, feedback: str) -> str:
     """What a later stage's verdict means for the first one: its promise is not the first one's to give."""
     return (
         f"The {standing.stage} stage sent the task back to you: {verdict.reason}. Mend what is found below, "
@@ -211,7 +210,7 @@ def _blocked(reason: str, stop_reason: StopReason, feedback: str, *, counts: boo
     )
 
 
-def _stopped(verdict: Verdict, feedback: str, standing: Standing) -> Decision:
+def _stopped(verdict: Verdict, feedback: str, standing: AttemptContext) -> Decision:
     reason, counts = verdict.stop_reason or "error", verdict.counts
     if verdict.awaits_approval:
         return replace(_blocked(verdict.reason, "blocked", feedback, counts=False), rollback=False)

@@ -18,11 +18,11 @@ from rulebook_ralph.report import events
 from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.results import AgentFault, ErrorKind
+from rulebook_ralph.verify.rules import CANNOT_HEAL
 
 OnLimit = Literal["wait", "stop", "fallback"]
 Remedy = Literal["retry", "wait", "fallback", "give-up-task", "stop"]
 
-CANNOT_HEAL: frozenset[ErrorKind] = frozenset({"authentication", "billing", "not-installed"})
 _LIMITS: frozenset[ErrorKind] = frozenset({"rate-limit", "overloaded"})
 _BACKS_OFF: frozenset[ErrorKind] = _LIMITS | {"network"}
 _OF_THE_TASK: frozenset[ErrorKind] = frozenset({"crash", "cut-off", "unknown", "permission", "context-too-long"})

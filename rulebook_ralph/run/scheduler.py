@@ -268,7 +268,6 @@ class Run:
         prepared, progress = self._prepared, self._progress
         progress.ending = progress.ending or self._orders.stop()
         self._orders.take_edits(prepared.apply_edit)
-        before = prepared.journal.prd
         prepared.journal.take_edits()
         prepared.take_settings()
         prepared.branch.follow()
@@ -277,10 +276,9 @@ class Run:
             for worked in self._working.values():
                 if worked.opened.assignment.number == number:
                     worked.opened.worker.stopped.set()
-        if prepared.journal.prd is not before or prepared.config is not self._project.config:
-            allowed = prepared.iterations_allowed(progress.reopen)
-            limit = prepared.config.limits.max_iterations
-            progress.max_iterations = limit or max(progress.max_iterations, progress.tally.iterations + allowed)
+        allowed = prepared.iterations_allowed(progress.reopen)
+        limit = prepared.config.limits.max_iterations
+        progress.max_iterations = limit or max(progress.max_iterations, progress.tally.iterations + allowed)
         wait = progress.wait
         if wait is not None and (wait.until is None or wait.until <= self._clock.now()):
             progress.wait = progress.waited_until = None
@@ -306,7 +304,7 @@ class Run:
             self._aside(lambda: prepared.verifiers.gates.red_on(base))
         except Cancelled:  # the next step is told of it
             return
-        if not prepared.journal.prd.has(task_id):  # a person removed it meanwhile
+        if _to_start(self._state()) != task_id:  # a person changed the list meanwhile
             return
         task = prepared.journal.prd.task(task_id)
         response = prepared.retry.before(task, prepared.opening.executor_of(task))
@@ -348,14 +346,11 @@ class Run:
         prepared, progress = self._prepared, self._progress
         worked = self._working.pop(task_id)
         opened, outcome = worked.opened, self._as_ordered(self._if_wanted(worked.future.result()))
-        tip = prepared.branch.tip()
-        if outcome.lands and tip != outcome.assignment.base:
-            opened = replace(opened, assignment=outcome.assignment)
-            self._submit(opened, on_top_of, tip, outcome)
-            return
-        settled = prepared.settling.settle(opened, outcome)
+        has_moved = outcome.lands and prepared.branch.tip() != outcome.assignment.base
+        settled = None if has_moved else prepared.settling.settle(opened, outcome)
         if settled is None:
-            self._submit(replace(opened, assignment=outcome.assignment), on_top_of, prepared.branch.tip(), outcome)
+            opened, tip = replace(opened, assignment=outcome.assignment), prepared.branch.tip()
+            self._submit(opened, on_top_of, tip, prepared.opening.checks_base or tip, outcome)
             return
         prepared.workers.give_back(opened.worker)
         record = settled.record

@@ -142,6 +142,10 @@ class SessionWorker(Worker):
     def root(self) -> Path:
         return self._tree.root
 
+    @property
+    def is_there(self) -> bool:
+        return True
+
     def environment(self, given: Mapping[str, str]) -> Mapping[str, str]:
         return given
 

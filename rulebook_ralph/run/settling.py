@@ -16,7 +16,7 @@ from rulebook_ralph.run.attempt import Outcome, given_up
 from rulebook_ralph.run.branch import Branch, Moved
 from rulebook_ralph.run.journal import Journal
 from rulebook_ralph.run.opening import Opened, Opening
-from rulebook_ralph.run.policy import Standing
+from rulebook_ralph.run.policy import AttemptContext
 from rulebook_ralph.run.retry import Response, RetryPolicy
 from rulebook_ralph.tasks.iteration import Decision, Iteration
 from rulebook_ralph.tasks.model import CompletionSummary, Task
@@ -76,7 +76,10 @@ class Settling:
         self.journal.judged(record)
         if decision.trigger == "complete" and record.commit is not None:
             landed = self.branch.land(record.commit, record.base_commit, reason=f"ralph: complete {task_id}")
-            if isinstance(landed, Moved):
+            if isinstance(landed, Moved):  # what it took is counted when it is settled
+                self.opening.spent[task_id] -= record.duration_ms / 1000
+                with self.ledger.paying(record.iteration_number):
+                    self.ledger.spend(record.judge_usage, record.judge_cost_usd)
                 return None
             record = replaced(record, commit=landed.commit)
         if outcome.verdict.action == "complete" and record.evidence is not None:
@@ -172,7 +175,7 @@ class Settling:
         stages = requirements.stages_of(self.config, task)
         if judged.verdict is None:
             raise ValueError(f"iteration {judged.iteration_number} was judged without a verdict")
-        standing = Standing(
+        standing = AttemptContext(
             stage=judged.stage,
             stages=stages,
             attempt=judged.attempt,

@@ -161,9 +161,9 @@ class Prepared:
         self.workers.use(roster)
         self.retry.use(config, roster)
         self.verifiers = self._verifiers()
-        spent = self.opening.spent
+        before = self.opening
         self.opening = self._opening()
-        self.opening.spent = spent
+        self.opening.spent, self.opening.checks_base = before.spent, before.checks_base
         self.settling = self._settling()
 
     def _verifiers(self) -> Verifiers:

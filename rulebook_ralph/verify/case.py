@@ -44,7 +44,7 @@ class Case:
     `base` is the commit the task is measured against in every stage; `started_from` the tree this attempt found, which
     holds what earlier attempts left. `checks_base` is the commit whose check files are "the base's checks": `base`,
     or an older one while a change of them was not asked about. `tree` is what would land. `result` is None where no
-    agent worked (`ralph verify`); `pending_asked` marks `ralph approve`, where a person already said yes.
+    agent worked (`ralph verify`); `approved` marks `ralph approve`, where a person already said yes.
     """
 
     project: str

@@ -167,8 +167,12 @@ class _Texts:
     def follow(self, gate: GateText) -> None:
         waiting = [(gate.command, gate.folder), *((value, gate.folder) for value in gate.variables)]
         seen: set[str] = set()
+        read: set[tuple[str, str]] = set()
         while waiting and len(seen) < _MOST_SCRIPTS:
             text, folder = waiting.pop()
+            if (text, folder) in read:  # a script of package.json that runs itself in each workspace
+                continue
+            read.add((text, folder))
             before = set(self.words)
             self.words |= {posixpath.basename(word) for word in re.findall(r"[\w./:@+-]+", text)}
             named = [*_scripts_in(text), *self._recipes(self.words - before)]

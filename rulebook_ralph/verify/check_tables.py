@@ -42,7 +42,7 @@ class NpmScripts:
             told = {"t": "test", "tst": "test"}.get(name, name)
             for each in (told, f"pre{told}", f"post{told}"):
                 self.named.add(each)
-                if isinstance(scripts.get(each), str) and each not in self.named - {each}:
+                if isinstance(scripts.get(each), str):
                     yield scripts.pop(each)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,17 @@ def test_a_second_run_is_refused_by_name(project: Project) -> None:
     finish(process)
 
 
+def test_a_task_that_is_added_while_a_run_goes_on_has_its_own_attempts(tmp_path: Path) -> None:
+    project = make_project(tmp_path, attempts=1)
+    process = at_work(project)
+    added = project.start("task", "add", "two", "Do two", "--outcome", "done", "--acceptance", "It is there")
+    assert finish(added).code == 0
+    (project.beside / "go").touch()
+    ran = finish(process)
+    assert ran.code == 0, ran
+    assert project.task("two").status == "completed"
+
+
 # Work that waits
 
 
@@ -217,6 +229,23 @@ def test_work_that_waits_for_a_person_is_shown_agreed_to_and_landed(project: Pro
     assert agreed.code == 0, agreed
     assert (project.task().status, project.git("show", "ralph/toy:work/one.txt")) == ("completed", "one")
     assert project.ralph("approve").out == "no work waits for approval\n"
+
+
+def test_an_approval_that_is_interrupted_leaves_the_work_waiting(project: Project) -> None:
+    project.configure(integrity={"unproven": "approve"})
+    project.ralph("run", "--task", "one")
+    hook = project.root / ".git/hooks/pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\ntouch {project.beside}/hooked; sleep 60\n")
+    hook.chmod(0o755)
+    approving = project.start("approve", "one")
+    wait_for((project.beside / "hooked").exists, "the hook")
+    approving.send_signal(signal.SIGINT)
+    assert finish(approving).code == ExitCode.INTERRUPTED
+    hook.unlink()
+    assert "one" in project.ralph("approve").out
+    agreed = project.ralph("approve", "one")
+    assert agreed.code == 0, agreed
 
 
 def test_refused_work_is_tried_again_with_the_reason(project: Project) -> None:

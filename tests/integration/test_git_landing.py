@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rulebook_ralph.git import landing
-from rulebook_ralph.git.landing import Advanced, NotAdvanced, advance
+from rulebook_ralph.git.landing import NotAdvanced, advance
 from rulebook_ralph.git.repository import Repository, open_repository
 from tests.unit.git.project import Project, files_below
 
@@ -30,7 +30,7 @@ class Work:
         self.old = project.git("rev-parse", "main")
         self.new = project.commit_of(project.tree(changed, self.old), self.old)
 
-    def land(self) -> Advanced | NotAdvanced:
+    def land(self) -> NotAdvanced | None:
         return advance(self.project.repository, "main", self.new, self.old)
 
     @property
@@ -44,7 +44,7 @@ def clean(project: Project) -> str:
 
 def test_branch_index_and_tree_follow(project: Project) -> None:
     work = Work(project, {"a.txt": "A\n", "b.txt": None, "dir/new/d.txt": "d\n"})
-    assert work.land() == Advanced()
+    assert work.land() is None
     assert (work.tip, clean(project)) == (work.new, "")
     assert files_below(project.root) == {
         "a.txt": "A\n",
@@ -53,7 +53,7 @@ def test_branch_index_and_tree_follow(project: Project) -> None:
         ".gitignore": "*.log\n",
         ".rulebook-ralph/prd.json": "1\n",
     }
-    assert work.land() == Advanced()
+    assert work.land() is None
     assert "ralph" in project.git("reflog", "-1", "main")
 
 
@@ -63,7 +63,7 @@ def test_edits_at_other_paths_stay_as_they_are(project: Project) -> None:
     project.write({"b.txt": "edited\n", "dir/c.txt": "unstaged\n", "u.txt": "untracked\n", "x.log": "ignored\n"})
     project.git("add", "-N", "u.txt")
     work = Work(project, {"a.txt": "A\n", "n.txt": "n\n"})
-    assert work.land() == Advanced()
+    assert work.land() is None
     assert clean(project).splitlines() == ["MM b.txt", " M dir/c.txt", " A u.txt"]
     assert project.git("show", ":b.txt") == "staged"
     assert files_below(project.root).items() >= {"b.txt": "edited\n", "a.txt": "A\n", "x.log": "ignored\n"}.items()
@@ -130,7 +130,7 @@ def test_files_that_are_the_new_ones_already_are_entered(project: Project) -> No
     project.write({"a.txt": "A\n", "new.log": "n\n"})
     (project.root / "b.txt").unlink()
     os.utime(project.root / "a.txt", (1, 1))
-    assert work.land() == Advanced()
+    assert work.land() is None
     assert clean(project) == ""
     assert (project.root / "a.txt").stat().st_mtime == 1
 
@@ -138,7 +138,7 @@ def test_files_that_are_the_new_ones_already_are_entered(project: Project) -> No
 def test_the_state_folder_is_entered_without_its_files(project: Project) -> None:
     project.write({".rulebook-ralph/prd.json": "a person's\n"})
     work = Work(project, {".rulebook-ralph/prd.json": "2\n", ".rulebook-ralph/history/1.json": "h\n", "a.txt": "A\n"})
-    assert work.land() == Advanced()
+    assert work.land() is None
     assert clean(project).splitlines() == [" D .rulebook-ralph/history/1.json", " M .rulebook-ralph/prd.json"]
     assert (project.root / ".rulebook-ralph/prd.json").read_text() == "a person's\n"
     assert project.git("show", ":.rulebook-ralph/prd.json") == "2"
@@ -146,7 +146,7 @@ def test_the_state_folder_is_entered_without_its_files(project: Project) -> None
 
 def test_an_empty_folder_is_in_nobodys_way(project: Project) -> None:
     (project.root / "new.txt").mkdir()
-    assert Work(project, {"new.txt": "n\n"}).land() == Advanced()
+    assert Work(project, {"new.txt": "n\n"}).land() is None
     assert (project.root / "new.txt").read_text() == "n\n"
 
 
@@ -157,7 +157,7 @@ def test_a_branch_that_nobody_has_checked_out_moves_alone(project: Project) -> N
     work = Work(project, {"a.txt": "A\n"})
     project.git("switch", "-q", "-c", "other")
     project.write({"a.txt": "mine\n"})
-    assert work.land() == Advanced()
+    assert work.land() is None
     assert (work.tip, clean(project)) == (work.new, " M a.txt")
 
 
@@ -169,7 +169,7 @@ def test_another_work_tree_that_has_it_is_named(project: Project, tmp_path: Path
     assert isinstance(waiting, NotAdvanced)
     assert str(tmp_path / "beside") in waiting.reason
     beside = open_repository(tmp_path / "beside", os.environ)
-    assert advance(beside, "main", work.new, work.old) == Advanced()
+    assert advance(beside, "main", work.new, work.old) is None
     assert (tmp_path / "beside/a.txt").read_text() == "A\n"
 
 
@@ -193,7 +193,7 @@ def test_rebase_merge_and_bisect_are_waited_for(project: Project) -> None:
     assert isinstance(waiting := work.land(), NotAdvanced)
     assert "merge" in waiting.reason
     project.git("merge", "--abort")
-    assert work.land() == Advanced()
+    assert work.land() is None
 
 
 def test_a_branch_that_somebody_moved_is_left(project: Project) -> None:
@@ -208,7 +208,7 @@ def test_a_branch_that_somebody_moved_is_left(project: Project) -> None:
 
 
 def test_a_lock_of_another_git_is_waited_for_and_not_removed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landing, "_LOCK_PATIENCE", 0.1)
+    monkeypatch.setattr(landing, "_LOCK_SECONDS", 0.1)
     lock = project.root / ".git/index.lock"
     work = Work(project, {"a.txt": "A\n"})
     lock.write_bytes(b"")
@@ -254,7 +254,7 @@ def test_a_landing_that_was_killed_anywhere_is_done_again(tmp_path: Path) -> Non
         project.write({"dir/c.txt": "mine\n"})
         work = Work(project, {"a.txt": "A\n", "b.txt": None, "n/d.txt": "d\n", ".rulebook-ralph/prd.json": "2\n"})
         ended = landed_by_a_process_that_dies(work, step)
-        assert work.land() == Advanced()
+        assert work.land() is None
         assert work.tip == work.new
         assert project.git("diff", "--cached", "--name-only") == ""
         assert project.git("diff", "--name-only").splitlines() == [".rulebook-ralph/prd.json", "dir/c.txt"]
@@ -270,17 +270,17 @@ def test_files_that_a_kill_left_half_written_are_written_again(project: Project)
     (project.root / "b.txt").unlink()
     assert isinstance(work.land(), NotAdvanced)
     (project.repository.private / "following").write_text(f"{work.old} {work.new}\n")
-    assert work.land() == Advanced()
+    assert work.land() is None
     assert clean(project) == ""
     assert (project.root / "a.txt").read_text() == "A new long line\n"
 
 
 def test_the_lock_of_a_ralph_that_lives_is_left(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landing, "_LOCK_PATIENCE", 0.1)
+    monkeypatch.setattr(landing, "_LOCK_SECONDS", 0.1)
     work = Work(project, {"a.txt": "A\n"})
     with landing._index_lock(project.repository):
         assert isinstance(work.land(), NotAdvanced)
-    assert work.land() == Advanced()
+    assert work.land() is None
 
 
 # Whatever a person has done

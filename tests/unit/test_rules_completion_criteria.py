@@ -20,7 +20,7 @@ from rulebook_ralph.config.settings import Config, Judge, Limits, Ralph, Verific
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.run import policy, preflight
 from rulebook_ralph.run import prompt as brief
-from rulebook_ralph.run.policy import RunTally, Standing
+from rulebook_ralph.run.policy import AttemptContext, RunTally
 from rulebook_ralph.tasks import parser, prd_file
 from rulebook_ralph.tasks.criteria import Criteria, External, MultiStage, Part, Semantic, StringMatch
 from rulebook_ralph.tasks.criteria_reading import read_criteria
@@ -75,7 +75,7 @@ def prompt(
 
 
 def settled(verdict: Verdict, *, attempt: int, allowed: int) -> Decision:
-    standing = Standing("coder", ("coder",), attempt, {"coder": allowed}, {}, time_left=60)
+    standing = AttemptContext("coder", ("coder",), attempt, {"coder": allowed}, {}, time_left=60)
     return policy.settle(verdict, standing, feedback=verdict.feedback, rollback="keep")
 
 

@@ -19,7 +19,7 @@ from rulebook_ralph.agents.limit_times import local_clock
 from rulebook_ralph.config import requirements
 from rulebook_ralph.config.settings import Config, Defaults, Hook, Limits, StopCriteria
 from rulebook_ralph.run import policy
-from rulebook_ralph.run.policy import RunTally, Standing
+from rulebook_ralph.run.policy import AttemptContext, RunTally
 from rulebook_ralph.tasks.iteration import Decision
 from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.results import AgentFault, AgentResult, CheckResult, StopReason, ToolResult, Verdict
@@ -68,7 +68,7 @@ def wanting(results: Sequence[CheckResult], tools: Sequence[ToolResult] = (), **
 
 
 def settled(verdict: Verdict, *, attempt: int = 1, allowed: int = 3, time_left: float = 60) -> Decision:
-    standing = Standing("coder", ("coder",), attempt, {"coder": allowed}, {}, time_left)
+    standing = AttemptContext("coder", ("coder",), attempt, {"coder": allowed}, {}, time_left)
     return policy.settle(verdict, standing, feedback=verdict.feedback, rollback="keep")
 
 

@@ -16,6 +16,7 @@ from rulebook_ralph.run.retry import OnLimit, Response, RetryPolicy
 from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.results import AgentFault, AgentStatus, ErrorKind, StopReason, Verdict
+from rulebook_ralph.verify.rules import CANNOT_HEAL
 
 NOON = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 QUESTION = Question("Review it.", "data", {})
@@ -298,7 +299,7 @@ def test_a_limit_ends_the_run_where_it_is_not_to_be_waited_for(on_limit: OnLimit
     assert "reviewer quick's usage limit is reached" in told
 
 
-@pytest.mark.parametrize("kind", sorted(retry.CANNOT_HEAL))
+@pytest.mark.parametrize("kind", sorted(CANNOT_HEAL))
 def test_what_a_person_must_mend_ends_the_run_at_once(kind: ErrorKind) -> None:
     model = Model(kind)
     assert model.gives_up() == ("error", "so it said")

@@ -79,6 +79,12 @@ def test_what_a_gate_only_looks_at_is_product(command: str) -> None:
     assert not files(command).is_check("main.py")
 
 
+def test_a_script_that_runs_itself_in_each_workspace_is_followed_once() -> None:
+    package = '{"scripts": {"test": "npm run test --workspaces && node scripts/all.js"}}'
+    files = check_files([GateText("tests", "npm test")], {"package.json": package}.get)
+    assert files.is_check("scripts/all.js")
+
+
 def test_a_project_names_more() -> None:
     assert files(more=("acceptance/", "!acceptance/app")).is_check("acceptance/x")
     assert not files(more=("acceptance/", "!acceptance/app/")).is_check("acceptance/app/x")
