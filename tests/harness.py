@@ -261,6 +261,12 @@ def make_project(
     return project
 
 
+def save(folder: StateFolder, iteration: Iteration) -> None:
+    """Write an iteration's file."""
+    disk.make_folder(folder.history)
+    disk.replace_file(folder.iteration(iteration.iteration_number), history.encode(iteration))
+
+
 def picture(folder: Path, *, without: Callable[[str], bool] = lambda _: False) -> dict[str, tuple[int, bytes]]:
     """Every path below a folder with its mode and its content (a link's target), byte for byte."""
     found: dict[str, tuple[int, bytes]] = {}

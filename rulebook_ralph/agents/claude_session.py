@@ -25,7 +25,7 @@ _LONGEST = 1024**3
 @dataclass(frozen=True, slots=True)
 class EndedTurn:
     """`said` is the last message whole; `read` says how much of each transcript was there at opening (`sizes`).
-    `milliseconds` have gone by since. With `cancelled` a person wants none of it.
+    `milliseconds` have gone by since.
     """
 
     session_id: str
@@ -33,7 +33,6 @@ class EndedTurn:
     transcript: Path | None
     read: Mapping[str, int]
     milliseconds: int
-    cancelled: bool = False
 
 
 @dataclass(slots=True)
@@ -66,8 +65,7 @@ class SessionAgent:
         read = reader.close()
         return AgentResult(
             agent=self.name,
-            status="killed" if self.turn.cancelled else "finished",
-            killed_by="interrupted" if self.turn.cancelled else None,
+            status="finished",
             final_text=self.turn.said,
             tool_results=read.tool_results,
             usage=read.usage,

@@ -78,12 +78,6 @@ def require_agreed(
     trust.agree(_place(app, project.root, project.repository), found.new)
 
 
-def refused(app: App, project: Project, loaded: LoadedConfig) -> str:
-    """Why the project's commands may not be run, as one line; empty where they may."""
-    new = _look(app, project, loaded).new
-    return refusal(project.root, new) if new else ""
-
-
 def refusal(root: Path, new: Sequence[ConfiguredCommand]) -> str:
     """The line that says which commands came from others, and how to agree to them."""
     told = some([escaped(f"{each.place}: {each.text}") for each in new], _SHOWN, "; ")

@@ -99,9 +99,9 @@ def user_config(home: Path, environment: Mapping[str, str]) -> Path:
     return (configured if configured.is_absolute() else home / ".config") / "rulebook-ralph" / CONFIG_NAME
 
 
-def problems_in(file: Path, shown_as: str, *, data: bytes | None = None) -> tuple[Problem, ...]:
-    """Everything wrong with a config file, or with the content it would have; nothing where there is none."""
-    document = _document(file, shown_as) if data is None else _parsed(data, shown_as)
+def problems_in(file: Path, shown_as: str) -> tuple[Problem, ...]:
+    """Everything wrong with a config file; nothing where there is none."""
+    document = _document(file, shown_as)
     if document is None or isinstance(document, Problem):
         return () if document is None else (document,)
     return _problems(checked(document.value)[1], shown_as, document)

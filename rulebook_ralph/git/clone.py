@@ -130,13 +130,6 @@ class Clone:
         self._tree, self._is_as_captured = captured.tree, True
         return captured
 
-    def remove(self) -> None:
-        """Remove the clone."""
-        for path in (self.root, self._own.git_dir):
-            take_down(path)
-        self._repository.objects.move(self._pin, None)
-        self.close()
-
     def close(self) -> None:
         """Let another process have it."""
         self._lock.release()

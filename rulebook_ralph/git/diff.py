@@ -66,7 +66,7 @@ class FileDiff:
 
     `path` is the new path (of a deleted file its old one), `old_path` the one before, None for an added file. Of a
     binary file `added` and `removed` are empty. `cut` says that it is a text whose lines were left out for their size;
-    `binary` is then set too. `is_link`: it is a symbolic link now; its text is where it leads.
+    `binary` is then set too.
     """
 
     kind: Literal["A", "M", "D", "R"]
@@ -76,7 +76,6 @@ class FileDiff:
     removed: tuple[Line, ...] = ()
     binary: bool = False
     cut: bool = False
-    is_link: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +239,7 @@ def _read_files(entries: Sequence[Change], output: IO[bytes]) -> Iterator[FileDi
         added, removed, binary, cut = patches.next_file(parts)
         kind = cast("Literal['A', 'M', 'D', 'R']", entry.status if entry.status in "ADR" else "M")
         old_path = None if kind == "A" else entry.old_path or entry.path
-        yield FileDiff(kind, entry.path, old_path, added, removed, binary, cut, is_link=entry.new_mode == "120000")
+        yield FileDiff(kind, entry.path, old_path, added, removed, binary, cut)
 
 
 class _Patches:

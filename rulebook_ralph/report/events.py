@@ -1,6 +1,5 @@
 """What happens in a run, as values that the loop reports and the console shows. No rendering here."""
 
-from collections.abc import Callable
 from datetime import datetime
 from typing import Literal
 
@@ -203,5 +202,3 @@ Event = (
     | IterationSettled
     | RunEnded
 )
-
-Report = Callable[[Event], None]

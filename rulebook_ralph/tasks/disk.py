@@ -1,4 +1,4 @@
-"""Where the state files are, and the only ways one is written: replaced as a whole, created, or appended to; on disk
+"""Where the state files are, and the only ways one is written: replaced as a whole, or appended to; on disk
 when the call returns. Files are opened without following links.
 """
 
@@ -151,22 +151,6 @@ def replace_file(path: Path, data: bytes, *, replaced: Path | None = None) -> Fi
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
     return written
-
-
-def create_file(path: Path, data: bytes) -> None:
-    """Like `replace_file`, but raises FileExistsError where `path` exists: a number is never used twice."""
-    temporary = _temporary(path)
-    try:
-        _write_whole(temporary, data)
-        os.link(temporary, path)
-        _sync_folder(path.parent)
-    except FileExistsError:
-        raise
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def append_file(path: Path, data: bytes) -> None:

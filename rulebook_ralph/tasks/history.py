@@ -45,18 +45,6 @@ def read(folder: StateFolder, number: int) -> Iteration:
     return decode(data, name=str(path))
 
 
-def create(folder: StateFolder, iteration: Iteration) -> None:
-    """Write a new iteration file. Raises FileExistsError where its number is taken."""
-    disk.make_folder(folder.history)
-    disk.create_file(folder.iteration(iteration.iteration_number), encode(iteration))
-
-
-def update(folder: StateFolder, iteration: Iteration) -> None:
-    """Replace an iteration's file by its next phase."""
-    disk.make_folder(folder.history)
-    disk.replace_file(folder.iteration(iteration.iteration_number), encode(iteration))
-
-
 def decode(data: bytes, *, name: str) -> Iteration:
     """The iteration in a file's bytes; keys it does not know are kept. Raises RalphError with file, line and what is
     wrong.

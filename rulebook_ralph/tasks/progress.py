@@ -47,11 +47,6 @@ def read(path: Path) -> str:
         return ""
 
 
-def append(path: Path, text: str, entry: str) -> None:
-    """Append an entry to the file that has `text`, closing a torn tail first. Raises RalphError."""
-    disk.append_file(path, (closing(text) + entry).encode("utf-8", "replace"))
-
-
 def header(project: str, *, created_at: str, task_count: int) -> str:
     """The beginning of a new progress.txt: what it is, and the first iteration marker."""
     return (

@@ -72,16 +72,16 @@ def display_width(text: str) -> int:
     return sum(map(_columns, text))
 
 
-def cut(text: str, width: int, *, ellipsis: str = "…") -> str:
+def cut(text: str, width: int) -> str:
     """`text` when it fits into `width` columns, else its beginning with an ellipsis."""
     if display_width(text) <= width:
         return text
-    room = width - len(ellipsis)
+    room = width - 1
     taken = 0
     for index, character in enumerate(text):
         taken += _columns(character)
         if taken > room:
-            return (text[:index] + ellipsis)[: max(width, 0)]
+            return (text[:index] + "…")[: max(width, 0)]
     return text
 
 

@@ -278,7 +278,7 @@ def _entries(
             continue
         if files.is_check(change.path):
             yield change.path, None if change.status == "A" else Entry(change.old_mode, change.old_oid)
-        elif files.is_manifest(change.path) and (change.new_mode or "0").startswith(_REGULAR):
+        elif files.is_manifest(change.path) and change.new_mode.startswith(_REGULAR):
             before, after = _texts(repository, change)
             mixed = files.tables.mixed(change.path, after, before)
             if mixed != after:

@@ -50,7 +50,6 @@ MOST_FILES = 1000
 LONGEST_MESSAGE = 200_000
 
 _AGAIN = 2
-_LOOK = 0.05
 _CUT = "\n… left out …\n"
 _GATE_KEYS = ("step", "kind", "command", "passed", "required", "exitCode", "reason", "output", "durationMs")
 

@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from rulebook_ralph.cli.graph import tasks_diagram
 from rulebook_ralph.cli.task_edit import edit_command, words_of_yaml, yaml_text
 from rulebook_ralph.cli.task_options import CLEARABLE
-from rulebook_ralph.tasks import history, lifecycle
+from rulebook_ralph.tasks import lifecycle
 from rulebook_ralph.tasks.edits import words_of
 from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.model import Prd
-from tests.harness import CREATED, HONEST, Project, finish, make_project, picture, task, wait_for
+from tests.harness import CREATED, HONEST, Project, finish, make_project, picture, save, task, wait_for
 
 MARKED = "RALPH_MARK_1_00"
 
@@ -331,12 +331,12 @@ def test_after_a_run_that_was_killed_the_resume_comes_first(project: Project) ->
         started_at=CREATED,
         base_commit="0" * 40,
     )
-    history.create(project.folder, record)
+    save(project.folder, record)
     (line,) = refused(project, "done", "one", "--reason", "r")
     assert "ended in the middle of #1 (one)" in line
     assert "run 'ralph resume' first" in line
     assert said(project, "note", "two", "x") == "two: changed notes", "its words are nobody else's"
-    history.update(project.folder, replace(record, phase="judged"))
+    save(project.folder, replace(record, phase="judged"))
     assert len(refused(project, "done", "one", "--reason", "r")) == 1
     assert lock_file.read_text() == died, "what the lock says of the dead run stays"
 

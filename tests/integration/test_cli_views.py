@@ -6,7 +6,6 @@ import pytest
 
 from rulebook_ralph.cli import main as cli
 from rulebook_ralph.errors import ExitCode
-from rulebook_ralph.tasks import history
 from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.model import Totals
 from rulebook_ralph.tasks.results import (
@@ -17,7 +16,7 @@ from rulebook_ralph.tasks.results import (
     ParsedIteration,
     Verdict,
 )
-from tests.harness import CREATED, Project, make_project, task
+from tests.harness import CREATED, Project, make_project, save, task
 
 TASKS = (
     task("one", status="completed", attempts={"coder": 2}, cost_usd=0.42, settled_iteration=2, summary="Made it."),
@@ -48,8 +47,8 @@ def record(number: int, **more: object) -> Iteration:
 def project(tmp_path: Path) -> Project:
     made = make_project(tmp_path, tasks=TASKS)
     made.tasks(*TASKS, totals=Totals(iterations=5, completed=1, failed=4, cost_usd=0.42, tokens=1500))
-    history.create(made.folder, record(1, feedback="mend it\nnow", prompt="do one"))
-    history.create(
+    save(made.folder, record(1, feedback="mend it\nnow", prompt="do one"))
+    save(
         made.folder,
         record(
             2,

@@ -14,7 +14,7 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks import disk
 
 Write = Callable[[Path, bytes], object]
-WRITES: dict[str, Write] = {"replace": disk.replace_file, "create": disk.create_file, "append": disk.append_file}
+WRITES: dict[str, Write] = {"replace": disk.replace_file, "append": disk.append_file}
 WHOLE = {name: write for name, write in WRITES.items() if name != "append"}
 
 _FULL = """
@@ -64,20 +64,6 @@ def test_whoever_reads_while_a_file_is_replaced_sees_one_or_the_other(tmp_path: 
     assert path.read_bytes() == b"new"
 
 
-def test_a_file_is_created_only_once(tmp_path: Path) -> None:
-    path = tmp_path / "iteration-1.json"
-    disk.create_file(path, b"first")
-    with pytest.raises(FileExistsError):
-        disk.create_file(path, b"second")
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "dangling").symlink_to("nowhere")
-    for name in ("folder", "dangling"):
-        with pytest.raises(FileExistsError):
-            disk.create_file(tmp_path / name, b"x")
-    assert path.read_bytes() == b"first"
-    assert _names(tmp_path) == ["dangling", "folder", "iteration-1.json"]
-
-
 def test_appending_makes_the_file_and_keeps_what_is_there(tmp_path: Path) -> None:
     path = tmp_path / "progress.txt"
     disk.append_file(path, b"one\n")
@@ -106,12 +92,11 @@ def test_what_cannot_be_written_leaves_the_old_file_and_no_other(tmp_path: Path)
     assert _names(tmp_path) == ["folder"]
 
 
-@pytest.mark.parametrize("name", ["replace_file", "create_file", "append_file"])
+@pytest.mark.parametrize("name", ["replace_file", "append_file"])
 def test_a_full_disk_leaves_the_old_file_and_no_temporary_one(name: str, tmp_path: Path) -> None:
     """A limit on the size of files stands for the full disk: the write breaks off in the middle likewise."""
     path = tmp_path / "file.json"
-    if name != "create_file":
-        path.write_bytes(b"old")
+    path.write_bytes(b"old")
     out, err = _python(_FULL, name, path).communicate(timeout=20)
     assert "cannot write" in out, err
     match name:
@@ -120,7 +105,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_temporary_one(name: str, tmp_pat
         case "append_file":
             assert path.read_bytes().startswith(b"oldy")
             assert path.stat().st_size == 4096
-    assert _names(tmp_path) == ([] if name == "create_file" else ["file.json"])
+    assert _names(tmp_path) == ["file.json"]
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:

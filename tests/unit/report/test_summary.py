@@ -14,7 +14,7 @@ from rulebook_ralph.report import account
 from rulebook_ralph.report import markdown as markdown_escape
 from rulebook_ralph.report import summary as account_markdown
 from rulebook_ralph.report.account import Account
-from rulebook_ralph.tasks import disk, history, prd_file
+from rulebook_ralph.tasks import disk, prd_file
 from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.model import CompletionSummary, Prd, Task, Totals
@@ -22,6 +22,7 @@ from rulebook_ralph.tasks.results import CheckResult, ParsedIteration, Verdict
 from rulebook_ralph.tasks.review import ReviewIssue, ReviewLook, reviewed
 from rulebook_ralph.tasks.text import printable
 from tests.cases import each_of
+from tests.harness import save
 from tests.rendered_markdown import RENDERED, references, tags
 
 AT = "2026-01-01T00:00:00.000Z"
@@ -165,7 +166,7 @@ def project(root: Path, *tasks: Task, records: tuple[Iteration, ...] = ()) -> Ac
     totals = Totals(iterations=len(records), cost_usd=0.62, tokens=12_400)
     disk.replace_file(folder.prd, prd_file.encode_prd(Prd(version=1, project="sundial", tasks=tasks, totals=totals)))
     for each in records:
-        history.create(folder, each)
+        save(folder, each)
     return account.read(folder)
 
 

@@ -9,6 +9,7 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks import history, prd_file
 from rulebook_ralph.tasks.disk import StateFolder, find_root
 from rulebook_ralph.tasks.iteration import Iteration, Phase
+from tests.harness import save
 
 OLD = Path(__file__).parents[2] / "data" / "first_edition"
 
@@ -27,14 +28,12 @@ def _iteration(number: int, phase: Phase = "settled") -> Iteration:
     )
 
 
-def test_files_are_created_once_updated_and_read_by_number(tmp_path: Path) -> None:
+def test_files_are_read_by_number(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path)
     assert history.numbers(folder) == []
     for number in (10, 2):
-        history.create(folder, _iteration(number, "executing"))
-    with pytest.raises(FileExistsError):
-        history.create(folder, _iteration(2))
-    history.update(folder, _iteration(2))
+        save(folder, _iteration(number, "executing"))
+    save(folder, _iteration(2))
     (folder.history / "iteration-03.json").write_text("mine")
     assert history.numbers(folder) == [2, 10]
     assert history.read(folder, 2) == _iteration(2)
@@ -47,7 +46,7 @@ def test_files_are_created_once_updated_and_read_by_number(tmp_path: Path) -> No
 def test_what_a_dead_run_left_is_found_readable_or_not(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path)
     for number, phase in enumerate(("settled", "judged", "executing"), 1):
-        history.create(folder, _iteration(number, phase))  # type: ignore[arg-type]
+        save(folder, _iteration(number, phase))  # type: ignore[arg-type]
     folder.iteration(4).write_text("{")
     assert history.unsettled_numbers(folder) == [2, 3, 4]
     folder.iteration(4).unlink()
@@ -57,7 +56,7 @@ def test_what_a_dead_run_left_is_found_readable_or_not(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["base_commit", "commit", "tree", "snapshot"])
 def test_what_names_no_object_of_git_is_not_gone_on_with(name: str, tmp_path: Path) -> None:
     folder = StateFolder(tmp_path)
-    history.create(folder, replace(_iteration(1, "judged"), **{name: "--upload-pack=x"}))
+    save(folder, replace(_iteration(1, "judged"), **{name: "--upload-pack=x"}))
     with pytest.raises(RalphError, match=r"is no object id of git; restore the file from git"):
         list(history.unsettled(folder))
 
