@@ -36,6 +36,7 @@ class TaskRow(Value, frozen=True, kw_only=True):
     attempts: dict[str, int] = {}
     blocked_reason: str | None = None
     cost_usd: float = 0.0
+    settled_iteration: int | None = None
 
 
 class Overview(Value, frozen=True, kw_only=True):
@@ -260,6 +261,7 @@ def _as_json(
     numbers = history.numbers(folder)
     at_work = next((index for index, task in enumerate(prd.tasks) if task.status == "in_iteration"), None)
     following = next((index for index, task in enumerate(prd.tasks) if task.status == "pending"), None)
+    totals, used = prd.totals, prd.totals.tokens or prd.totals.iterations
     return {
         "project": prd.project,
         "branch": prd.branch or f"ralph/{prd.project}",
@@ -269,7 +271,7 @@ def _as_json(
         "completed": sum(task.status == "completed" for task in prd.tasks),
         "blocked": sum(task.status == "blocked" for task in prd.tasks),
         "iterationNumber": numbers[-1] if numbers else 0,
-        "totals": prd.totals,
+        "totals": {**msgspec.to_builtins(totals), "costUsd": text.known_cost(totals.cost_usd, used)},
         "running": _running_as_json(running, situation),
         "tasks": [
             {
@@ -279,7 +281,7 @@ def _as_json(
                 "stage": task.stage,
                 "attempts": task.attempts,
                 "blockedReason": task.blocked_reason,
-                "costUsd": task.cost_usd,
+                "costUsd": text.known_cost(task.cost_usd, task.settled_iteration or 0),
             }
             for task in prd.tasks
         ],

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.tasks import history, progress
+from rulebook_ralph.tasks import history, progress, text
 from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.model import Prd, Task
@@ -109,7 +109,7 @@ def as_json(account: Account) -> dict[str, object]:
         "blockedCount": len(account.of("blocked")),
         "totalTasks": len(account.tasks),
         "iterations": prd.totals.iterations,
-        "costUsd": prd.totals.cost_usd,
+        "costUsd": text.known_cost(prd.totals.cost_usd, prd.totals.tokens or prd.totals.iterations),
         "tokens": prd.totals.tokens,
         "durationMs": account.duration_ms,
         "tasks": [_task_as_json(each) for each in account.tasks],
@@ -136,7 +136,7 @@ def story_as_json(account: Account, told: TaskAccount) -> dict[str, object]:
             "filesChanged": record.files_changed,
             "snapshot": snapshot(account, record) or None,
             "commit": record.commit if record.tasks_completed else None,
-            "costUsd": record.spent_usd,
+            "costUsd": record.told_usd,
             "tokens": record.spent_tokens,
             "durationMs": record.duration_ms,
         }
@@ -158,7 +158,7 @@ def _task_as_json(told: TaskAccount) -> Mapping[str, Any]:
         "completionSummary": task.completion_summary,
         "evidence": told.evidence,
         "review": told.review,
-        "costUsd": task.cost_usd,
+        "costUsd": text.known_cost(task.cost_usd, task.tokens or len(told.records)),
         "tokens": task.tokens,
         "durationMs": told.duration_ms,
     }

@@ -10,7 +10,7 @@ from rulebook_ralph.tasks import selection
 from rulebook_ralph.tasks.iteration import Decision, Iteration
 from rulebook_ralph.tasks.model import Prd, Task
 from rulebook_ralph.tasks.results import StopReason
-from rulebook_ralph.tasks.text import counted, some
+from rulebook_ralph.tasks.text import counted, known_cost, some
 
 _CODES = {
     "complete": ExitCode.OK,
@@ -84,7 +84,7 @@ def settled_event(record: Iteration, decision: Decision, prd: Prd, tally: RunTal
         files_changed=len(record.files_changed),
         duration_ms=record.duration_ms,
         usage=record.usage,
-        cost_usd=None if record.cost_usd is None and record.judge_cost_usd is None else record.spent_usd,
+        cost_usd=record.told_usd,
         run_cost_usd=tally.cost_usd,
         run_tokens=tally.tokens,
         completed_tasks=sum(task.status == "completed" for task in prd.tasks),
@@ -182,7 +182,7 @@ def as_json(ended: events.RunEnded) -> dict[str, object]:
         "stopReason": ended.stop_reason,
         "error": None if success else ended.reason,
         "blockingIssue": {"taskId": blocked.task_id, "reason": blocked.reason} if blocked else None,
-        "costUsd": round(ended.cost_usd, 6),
+        "costUsd": known_cost(round(ended.cost_usd, 6), ended.tokens or ended.iterations),
         "tokens": ended.tokens,
         "durationMs": ended.duration_ms,
     }

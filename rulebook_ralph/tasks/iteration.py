@@ -111,6 +111,11 @@ class Iteration(Value, frozen=True, kw_only=True):
         return (self.cost_usd or 0.0) + (self.judge_cost_usd or 0.0)
 
     @property
+    def told_usd(self) -> float | None:
+        """The same; None where neither told it."""
+        return None if self.cost_usd is None and self.judge_cost_usd is None else self.spent_usd
+
+    @property
     def spent_tokens(self) -> int:
         """The tokens of both."""
         return self.usage.total + self.judge_usage.total

@@ -192,7 +192,13 @@ def money(usd: float) -> str:
 
 def cost(usd: float, spent: int) -> str:
     """What so many tokens cost, where anybody told; that nothing was paid is said only of no tokens."""
-    return money(usd) if usd or not spent else "cost unknown"
+    known = known_cost(usd, spent)
+    return "cost unknown" if known is None else money(known)
+
+
+def known_cost(usd: float, spent: int) -> float | None:
+    """None where something was spent, and nobody told what it cost."""
+    return usd if usd or not spent else None
 
 
 def tokens(count: int) -> str:

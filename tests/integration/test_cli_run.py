@@ -40,6 +40,11 @@ def test_the_object_of_json(project: Project) -> None:
         *("success", "completedCount", "failedCount", "iterations", "stopReason"),
         *("error", "blockingIssue", "costUsd", "tokens", "durationMs"),
     }
+    assert ran.json["costUsd"] is None, "nobody told it"
+    for command in ("status", "summary"):
+        told = project.ralph(command, "--json").json
+        assert [told.get("totals", told)["costUsd"], *(each["costUsd"] for each in told["tasks"])] == [None, None, 0]
+    assert project.ralph("summary", "--task", "one", "--json").json["attempts"][0]["costUsd"] is None
     assert "#1 one: completed" in ran.err
     assert [each.status for each in project.prd.tasks] == ["completed", "pending"]
 
