@@ -182,7 +182,7 @@ def denials_of(result: dict[str, Any]) -> tuple[str, ...]:
 
 class ToolLog:
     """What the tools were asked for and what came of it, each start paired with its end; the last of them only. Each
-    start is reported as activity.
+    start is reported as activity, and the first line of what a tool said that failed.
     """
 
     def __init__(self, report: Report) -> None:
@@ -206,6 +206,8 @@ class ToolLog:
         """A tool ended; one whose start was not seen is kept without its name."""
         name, detail = self._open.pop(call[:_MAX_ID], ("tool", ""))
         self._results.append(tool_result(name, detail, success=success, output=output))
+        if success is False and (told := first_line(output)):
+            self._report(AgentActivity("failure", told))
         if denied and len(self._denials) < MAX_DENIALS:
             self._denials[f"{first_line(name)} {first_line(detail)}".strip()] = None
 

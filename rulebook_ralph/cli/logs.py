@@ -70,7 +70,7 @@ def tell(console: Console, project: Project, record: Iteration, follow: Cancella
 
 
 class _Transcript:
-    """An agent's activity as lines: what it said, and `● Bash  make test`."""
+    """An agent's activity as lines: what it said, `● Bash  make test`, and how that failed."""
 
     def __init__(self, console: Console, project: Project) -> None:
         self._console = console
@@ -84,6 +84,9 @@ class _Transcript:
             self._said(f"{activity.detail or activity.text}\n")
             return
         self.close()
+        if activity.kind == "failure":
+            self._console.line(f"  {self._short(activity.text)}", style="red")
+            return
         mark = "●" if activity.kind == "tool" else "↻"
         detail = f"  {self._short(activity.detail)}" if activity.detail else ""
         self._console.line(f"{mark} {activity.text}{detail}", style="cyan" if activity.kind == "tool" else "yellow")

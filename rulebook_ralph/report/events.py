@@ -71,11 +71,11 @@ class IterationOpened(_Event, frozen=True):
 
 
 class AgentActivity(_Event, frozen=True):
-    """Something the agent just did: a line of its text (`detail` is all of it, where there is more), or a tool it uses
-    (`detail` is the command or file).
+    """Something the agent just did: a line of its text (`detail` is all of it, where there is more), a tool it uses
+    (`detail` is the command or file), or the first line of what a tool said that failed.
     """
 
-    kind: Literal["text", "tool", "retry"]
+    kind: Literal["text", "tool", "failure", "retry"]
     text: str
     detail: str = ""
 

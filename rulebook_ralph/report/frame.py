@@ -176,6 +176,8 @@ def _activity_rows(event: AgentActivity, width: int, room: int) -> list[Text]:
     if event.kind == "tool":
         name, detail = clipped(event.text), clipped(event.detail)
         return [Text.assemble(("  ● ", "cyan"), (name, "cyan"), ("  " + detail if detail else ""))]
+    if event.kind == "failure":
+        return [Text("    " + clipped(event.text), "red")]
     lines = [line for line in printable_block(event.detail or event.text).split("\n") if line.strip()]
     return [Text("  │ " + part, "dim") for line in lines[-room:] for part in fold(line, width - 4)]
 

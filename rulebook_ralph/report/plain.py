@@ -32,7 +32,7 @@ class _Tools:
 
     def used(self, event: AgentActivity, now: datetime) -> list[str]:
         """The line of a tool, after how many were left out before it."""
-        if event.kind == "text":
+        if event.kind in ("text", "failure"):
             return []
         if (second := now.replace(microsecond=0)) != self.second:
             self.second, self.shown = second, 0

@@ -1,6 +1,7 @@
 """`ralph logs` and `ralph show --output | --raw`: what an agent said and did; and commands at a terminal, with a pager."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -28,15 +29,29 @@ def test_a_transcript_is_readable_and_raw_output_is_as_it_was(project: Project) 
     assert project.ralph("logs", "7").code == 2
 
 
+def test_a_tool_that_failed_tells_why(project: Project) -> None:
+    call = '{"type":"tool_use","id":"1","name":"Bash","input":{"command":"make"}}'
+    ended = '{"type":"tool_result","tool_use_id":"1","is_error":true,"content":"\\nno rule\\nto make"}'
+    claude(
+        project,
+        *(f'{{"type":"{who}","message":{{"content":[{it}]}}}}' for who, it in (("assistant", call), ("user", ended))),
+    )
+    assert project.ralph("logs").out.splitlines()[1:] == ["● Bash  make", "  no rule"]
+
+
 def test_a_final_message_that_nothing_else_said_is_shown(project: Project) -> None:
+    claude(project, '{"type":"result","subtype":"success","is_error":false,"result":"I made nothing\\nof it."}')
+    assert project.ralph("logs").out.splitlines()[1:] == ["I made nothing", "of it."]
+
+
+def claude(project: Project, *events: str) -> None:
+    """A run of which the only attempt gave those events."""
     program = project.beside / "claude"
-    event = '{"type":"result","subtype":"success","is_error":false,"result":"I made nothing\\nof it."}'
-    program.write_text(f"#!/bin/sh\ntest $1 = --version || printf '%s\\n' '{event}'\n")
+    program.write_text(f"#!/bin/sh\ntest $1 = --version || printf '%s\\n' {' '.join(map(shlex.quote, events))}\n")
     program.chmod(0o755)
     executor = {"id": "claude", "type": "claude", "command": str(program)}
     project.configure(attempts=1, tools={"executors": [executor]}, defaults={"executor": "claude"})
-    assert project.ralph("run").code == 3
-    assert project.ralph("logs").out.splitlines()[1:] == ["I made nothing", "of it."]
+    project.ralph("run")
 
 
 def test_it_follows_an_agent_that_works_from_a_second_terminal(project: Project) -> None:

@@ -320,6 +320,7 @@ def events(draw: Callable[[st.SearchStrategy[object]], object]) -> list[Event]:
         AgentActivity("text", text()),
         AgentActivity("tool", text(), text()),
         AgentActivity("retry", text(), text()),
+        AgentActivity("failure", text()),
         GateStarted(result.step, result.command),
         GateStarted(text(), text()),
         GateEnded(result),
