@@ -263,7 +263,7 @@ class GateRunner:
         for step, run in zip(steps, found, strict=True):
             self._known[session.key, _named(step)] = run
             result = run.result
-            if session.on_base:
+            if session.on_base and not session.about:
                 if step.name not in self._red_on_base and _lacks_something(run):
                     self.report(events.Notice("warning", _LACKING.format(step.name)))
                 (self._red_on_base.add if result.failed else self._red_on_base.discard)(step.name)

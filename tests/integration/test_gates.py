@@ -241,6 +241,17 @@ def test_a_gate_that_was_red_before_says_so(court: Made) -> None:
     assert ended == ["exit code 1", "exit code 1; red on the base too"]
 
 
+def test_what_the_canary_finds_is_not_the_base(court: Made) -> None:
+    """The base without its code is red, and must be: the base itself is not."""
+    judged = court(step("grep -q one a.txt"))
+    runner, project = judged.runner, judged.project
+    runner.run(judged.base, on_base=True)
+    runner.run(project.tree({"a.txt": ""}), commit=judged.base, on_base=True, about="the base without its code")
+    runner.run(project.tree({"a.txt": "two\n"}))
+    ended = [event.result.reason for event in judged.seen if isinstance(event, GateEnded) and event.result.failed]
+    assert ended == ["exit code 1", "exit code 1"]
+
+
 @pytest.mark.parametrize("command", ["sh not/there.sh", "sleep 9"])
 def test_a_gate_that_cannot_work_in_the_clone_is_told_at_once(court: Made, command: str) -> None:
     judged = court(step(command, timeout=0.5), step("false", "lint", kind="lint"))
