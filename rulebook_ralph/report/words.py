@@ -177,7 +177,7 @@ def settled_facts(event: IterationSettled) -> list[str]:
 def ending(event: RunEnded) -> str:
     """The run in one line."""
     words = STOPS.get(event.stop_reason, event.stop_reason)
-    if event.stop_reason == "blocked" and event.tasks and all(task.status == "completed" for task in event.tasks):
+    if event.stop_reason == "blocked" and all(task.status == "completed" for task in event.tasks):
         words = "ended, but not complete"
     if event.stop_reason == "complete" and event.only:
         words = f"{some([clipped(task_id) for task_id in event.only])} complete"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rulebook_ralph.errors import ExitCode
-from tests.harness import FILES, HONEST, PROMISE, Project, finish, make_project, picture, task, wait_for
+from tests.harness import FILES, HONEST, PROMISE, TESTS, Project, finish, make_project, picture, task, wait_for
 
 WAITS = 'touch "$BESIDE/began"; while ! [ -e "$BESIDE/go" ]; do sleep 0.02; done\n' + HONEST
 LIST = "# Plan\n\n- [ ] First thing\n- [ ] Second thing\n"
@@ -64,6 +64,10 @@ def test_a_run_without_anything_to_do_says_so(project: Project) -> None:
     ran = project.ralph("run")
     assert (ran.code, "nothing to do: all 2 tasks are completed" in ran.out) == (0, True)
     assert "all complete" not in ran.out
+    project.configure(gates=[{**TESTS, "command": "false"}])
+    ran = project.ralph("run")
+    assert (ran.code, "ended, but not complete: 0 completed" in ran.out) == (ExitCode.BLOCKED, True), ran
+    assert "all 2 tasks are completed, but required gates are red" in ran.out
 
 
 def test_a_refusal_is_an_object_too(project: Project) -> None:
