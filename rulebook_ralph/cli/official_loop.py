@@ -55,16 +55,20 @@ def script_of(app: App, root: Path) -> Path:
 def start(app: App, root: Path, script: Path, prompt: str, *, most: int) -> None:
     """Begin its loop, by its own script. Raises RalphError."""
     arguments = [prompt, "--max-iterations", str(most), "--completion-promise", PROMISE]
-    done = subprocess.run(
-        ["/bin/bash", os.fspath(script), *arguments],
-        cwd=root,
-        env=dict(app.environment),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=_SETTING_UP,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            ["/bin/bash", os.fspath(script), *arguments],
+            cwd=root,
+            env=dict(app.environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_SETTING_UP,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        why = getattr(error, "strerror", None) or f"it has not ended within {_SETTING_UP:.0f} s"
+        raise RalphError(f"{script} failed: {why}", exit_code=ExitCode.AGENT) from error
     if done.returncode != 0:
         why = done.stderr.strip()[:300]
         raise RalphError(f"{script} failed ({done.returncode}): {why}", exit_code=ExitCode.AGENT)

@@ -20,7 +20,7 @@ from rulebook_ralph.run import lock, renewal
 from rulebook_ralph.run.control import PAUSED, Orders
 from rulebook_ralph.run.policy import RunTally
 from rulebook_ralph.run.project import RunOptions
-from rulebook_ralph.run.renewal import Left, Renewal
+from rulebook_ralph.run.renewal import LastRun, Renewal
 from rulebook_ralph.run.watching import seen, wait_for_change
 from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.model import Prd, Task
@@ -140,12 +140,12 @@ class _Watch:
             since = seen(paths)
         return None
 
-    def _left(self, prd: Prd, config: Config) -> Left:
+    def _left(self, prd: Prd, config: Config) -> LastRun:
         said = renewal.waiting_for(prd, only=self.flags.tasks)
         self._say("info", said)
-        return Left(prd, config, self.app.clock.now(), dict(self.tried))
+        return LastRun(prd, config, self.app.clock.now(), dict(self.tried))
 
-    def _until(self, left: Left | None, longest: float) -> float:
+    def _until(self, left: LastRun | None, longest: float) -> float:
         """Seconds until a task may go on whose agent was limited."""
         at = renewal.next_look(left, left.prd, only=self.flags.tasks) if left else None
         return longest if at is None else min(longest, max(0.1, (at - self.app.clock.now()).total_seconds()))

@@ -66,7 +66,7 @@ def approve(prepared: Prepared, task_id: str) -> Approved:
     )
     worker = prepared.workers.take(task, number, prepared.report)
     journal.open(record, last.stage)
-    assignment = opening.again(last, number=number, approved=True)
+    assignment = opening.assignment(last, number=number, approved=True)
     outcome = judged(
         assignment,
         last.tree,

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rulebook_ralph.agents.agent import AgentLimits
 from rulebook_ralph.agents.roster import Roster
@@ -83,7 +83,7 @@ class Opening:
         meant = requirements.executor_for(self.config, task, stage)
         executor = self.roster.acting(meant, self.clock.now())
         model = requirements.model_for(self.config, task, stage) if executor == meant else ""
-        agent, environment = self.roster.agent(executor, model)
+        agent, _ = self.roster.agent(executor, model)
         text = self._prompt(task, stage, found, last, attempt=attempt, index=index, max_iterations=max_iterations)
         record = Iteration(
             iteration_number=number,
@@ -104,50 +104,42 @@ class Opening:
         task = self.journal.prd.task(task.id)
         self.report(self._event(record, task, index=index, max_iterations=max_iterations, executor=executor))
         wall_time, run_limited = self._time_left(task, tally)
-        criteria = requirements.criteria_for(self.config, task, stage)
-        own = {
-            "RALPH_TASK": task.id,
-            "RALPH_STAGE": stage,
-            "RALPH_ATTEMPT": str(attempt),
-            "RALPH_ITERATION": str(number),
-            "RALPH_PROMISE": criteria.promise,
-            "RALPH_AGENT": agent.name,
-        }
-        assignment = Assignment(
-            project=self.journal.prd.project,
-            number=number,
-            task=task,
-            stage=stage,
-            attempt=attempt,
-            last_stage=requirements.stages_of(self.config, task)[-1] == stage,
-            implements=requirements.implements(self.config, task),
-            criteria=self.criteria(task, stage),
-            stop_criteria=requirements.stop_criteria_for(self.config, task),
-            base=found.base,
-            checks_base=self.checks_base or found.base,
-            tree=found.tree,
-            prompt=text.prompt,
-            agent=agent,
-            executor=executor,
-            model=model,
-            environment={**environment, **own},
+        assignment = replace(
+            self.assignment(record, number=number, prompt=text.prompt, acting=(executor, model)),
             limits=AgentLimits(
                 wall_time=wall_time,
                 idle_time=self.config.limits.idle_timeout,
                 cost_usd=self._money_left(task, tally, budgets),
             ),
             run_limited=run_limited,
-            output_file=self.project.output_file(number),
-            seconds=self.clock.seconds(),
-            sign=self.sign,
         )
         return Opened(record, assignment, self.workers.take(task, number, self.report))
 
-    def again(self, record: Iteration, *, number: int, approved: bool = False) -> Assignment:
-        """What was worked on in an iteration that another process opened, to be judged as the iteration `number`."""
+    def assignment(
+        self,
+        record: Iteration,
+        *,
+        number: int,
+        prompt: str = "",
+        acting: tuple[str, str] | None = None,
+        approved: bool = False,
+    ) -> Assignment:
+        """What is worked on in an iteration that was opened, here or by another process, to be judged as the iteration
+        `number`. `acting` are the agent and the model, where it is known who acts for the task's own.
+        """
         config, task, stage = self.config, self.journal.prd.task(record.task_id), record.stage
-        executor, model = requirements.executor_for(config, task, stage), requirements.model_for(config, task, stage)
+        meant = requirements.executor_for(config, task, stage), requirements.model_for(config, task, stage)
+        executor, model = acting or meant
         agent, environment = self.roster.agent(executor, model)
+        criteria = self.criteria(task, stage)
+        own = {
+            "RALPH_TASK": task.id,
+            "RALPH_STAGE": stage,
+            "RALPH_ATTEMPT": str(record.attempt),
+            "RALPH_ITERATION": str(number),
+            "RALPH_PROMISE": criteria[0].criteria.promise,
+            "RALPH_AGENT": agent.name,
+        }
         return Assignment(
             project=self.journal.prd.project,
             number=number,
@@ -156,16 +148,16 @@ class Opening:
             attempt=record.attempt,
             last_stage=requirements.stages_of(config, task)[-1] == stage,
             implements=requirements.implements(config, task),
-            criteria=self.criteria(task, stage),
+            criteria=criteria,
             stop_criteria=requirements.stop_criteria_for(config, task),
             base=record.base_commit,
             checks_base=self.checks_base or record.base_commit,
             tree=record.tree or record.base_commit,
-            prompt=record.prompt,
+            prompt=prompt or record.prompt,
             agent=agent,
             executor=executor,
             model=model,
-            environment=environment,
+            environment={**environment, **own},
             limits=AgentLimits(),
             run_limited=False,
             output_file=self.project.output_file(number),

@@ -284,9 +284,9 @@ def _learnings(entries: Sequence[progress.ProgressEntry], *, room: int) -> list[
     seen: set[str] = set()
     lines: list[str] = []
     for learning in (learning for entry in reversed(entries) for learning in entry.learnings):
-        if _folded(learning) in seen:
+        if progress.folded(learning) in seen:
             continue
-        seen.add(_folded(learning))
+        seen.add(progress.folded(learning))
         room -= len(learning.encode("utf-8", "replace")) + 3
         if room < 0:
             break
@@ -309,8 +309,3 @@ def _fixed_tokens(name: str, templates: Templates) -> int:
     numbers = dict.fromkeys(("iteration", "max_iterations", "attempt", "max_attempts"), 1)
     values = {**dict.fromkeys(VARIABLES, "-"), **numbers, "task": Task(id="-", title="-")}
     return tokens(rendered(templates, name, values))
-
-
-def _folded(learning: str) -> str:
-    """By which the same learning is recognised in other letters or white space."""
-    return " ".join(learning.casefold().split())

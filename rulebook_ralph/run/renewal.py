@@ -27,7 +27,7 @@ _WORDS = tuple(name for name in PERSONS_FIELDS if name not in _NO_WORDS)
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class LastRun:
     """What the last run left. `tried` are tasks as they were when they were last worked on."""
 
     prd: Prd
@@ -49,7 +49,7 @@ def ends_watch(stop_reason: StopReason, limits: Limits) -> bool:
     return stop_reason in _ENDS_WATCH or (stop_reason == "max-iterations" and limits.max_iterations is not None)
 
 
-def renewal(left: Left, prd: Prd, config: Config, *, now: datetime, only: Collection[str] = ()) -> Renewal | None:
+def renewal(left: LastRun, prd: Prd, config: Config, *, now: datetime, only: Collection[str] = ()) -> Renewal | None:
     """Why a run is to start now, with the list and configuration as they are; None where nothing calls for one."""
     reconfigured = config != left.config
     blocked = (task for task in prd.tasks if task.status == "blocked" and not requirements.over_budget(config, task))
@@ -68,7 +68,7 @@ def renewal(left: Left, prd: Prd, config: Config, *, now: datetime, only: Collec
     return Renewal("; ".join(f"{some(ids)} {what}" for what, ids in news.items()), reopen)
 
 
-def next_look(left: Left, prd: Prd, *, only: Collection[str] = ()) -> datetime | None:
+def next_look(left: LastRun, prd: Prd, *, only: Collection[str] = ()) -> datetime | None:
     """When a task may be worked on whose agent was limited; None where no time is known."""
     return min((at for task in workable(prd, only=only).values() if (at := _free_again(left, task))), default=None)
 
@@ -125,7 +125,7 @@ def workable(prd: Prd, *, only: Collection[str], reopen: Collection[str] = ()) -
     }
 
 
-def _news(left: Left, task: Task, before: Status | None, now: datetime, *, could: bool) -> str:
+def _news(left: LastRun, task: Task, before: Status | None, now: datetime, *, could: bool) -> str:
     """What makes a task worth a run that was in the status `before` and `could` be worked on; empty for nothing."""
     if before is None:
         return "was added"
@@ -138,13 +138,13 @@ def _news(left: Left, task: Task, before: Status | None, now: datetime, *, could
     return "may go on, as the agent's limit is over" if until is not None and until <= now else ""
 
 
-def _free_again(left: Left, task: Task) -> datetime | None:
+def _free_again(left: LastRun, task: Task) -> datetime | None:
     """When a task may go on that the last run left because of its agent's limit."""
     until = free_again(task.retry_after)
     return None if until is None or until <= left.at else max(until, left.at + AT_LEAST_BETWEEN)
 
 
-def _words_changed(left: Left, task: Task) -> bool:
+def _words_changed(left: LastRun, task: Task) -> bool:
     before = left.tried.get(task.id) or next((each for each in left.prd.tasks if each.id == task.id), None)
     return before is not None and any(getattr(before, name) != getattr(task, name) for name in _WORDS)
 

@@ -227,7 +227,7 @@ class SessionRun(Run):
             self._take_place(prepared, self._note.progress)
             record = prepared.journal.read(self._note.iteration or 0)
             prepared.verifiers.gates.recall(record.base_commit, self._note.gates)
-            assignment = prepared.opening.again(record, number=record.iteration_number)
+            assignment = prepared.opening.assignment(record, number=record.iteration_number)
             worker = prepared.workers.take(assignment.task, record.iteration_number, self._report)
             with self._heard():
                 outcome = self._attempted(attempt(assignment, worker, prepared.verifiers))

@@ -79,10 +79,10 @@ def entry(iteration: Iteration, *, gates: Sequence[str], reason: str, learnings:
 
 def unheard(text: str, learnings: Sequence[str]) -> list[str]:
     """The learnings that no entry of the text tells yet, each once."""
-    known = {_folded(found[1]) for found in _LEARNED.finditer(text)} if learnings else set()
+    known = {folded(found[1]) for found in _LEARNED.finditer(text)} if learnings else set()
     fresh: dict[str, str] = {}
     for learning in learnings:
-        if (key := _folded(learning)) and key not in known:
+        if (key := folded(learning)) and key not in known:
             fresh.setdefault(key, learning)
     return list(fresh.values())
 
@@ -144,7 +144,7 @@ def _blocks(text: str) -> list[tuple[int, int, int]]:
     return [(start, end, number) for (start, number), end in zip(starts, ends, strict=False)]
 
 
-def _folded(learning: str) -> str:
+def folded(learning: str) -> str:
     """By which a learning is recognised: without case, spaces and what stands at its end."""
     return one_line(learning, LONGEST_TEXT).casefold().rstrip(".!; ")
 
