@@ -1,5 +1,7 @@
 """`ralph approve` and `ralph land`: work that waits, for a person's word or for the branch to follow."""
 
+from collections.abc import Callable
+
 import click
 
 from rulebook_ralph.cli.app import App
@@ -8,6 +10,7 @@ from rulebook_ralph.cli.options import interruptible
 from rulebook_ralph.cli.places import state_folder
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.report.console import Console
+from rulebook_ralph.report.events import BranchWaiting, Event
 from rulebook_ralph.run import approval
 from rulebook_ralph.run.conclusion import commit_state
 from rulebook_ralph.tasks import history
@@ -42,7 +45,7 @@ def approve_command(
     refused = []
     with app.console() as console, interruptible() as cancelled:
         try:
-            with prepared(app, "approve", report=console.report, cancelled=cancelled) as run:
+            with prepared(app, "approve", report=_but_for_the_branch(console), cancelled=cancelled) as run:
                 for task_id in dict.fromkeys(task_ids):
                     if reject is not None:
                         approval.reject(run, task_id, reject)
@@ -56,11 +59,16 @@ def approve_command(
                         console.line(f"{task_id}: landed as {outcome.commit[:10]}")
                 if run.branch.waiting is not None:
                     refused.append(run.branch.name)
-                    console.error(run.branch.why_it_waits)
+                    console.error(f"{run.branch.why_it_waits}; {run.branch.way_on}")
                 commit_state(run, f"ralph: state after approving {', '.join(task_ids)}")
         except Cancelled:
             return ExitCode.INTERRUPTED
     return ExitCode.BLOCKED if refused else ExitCode.OK
+
+
+def _but_for_the_branch(console: Console) -> Callable[[Event], None]:
+    """Show all but that the branch waits: that is said once, at the end."""
+    return lambda event: None if isinstance(event, BranchWaiting) else console.report(event)
 
 
 def _list(app: App, folder: StateFolder, prd: Prd, *, json: bool) -> int:
@@ -137,7 +145,7 @@ def land_command(app: App) -> int:
     with (
         app.console() as console,
         interruptible() as cancelled,
-        prepared(app, "land", report=console.report, cancelled=cancelled) as run,
+        prepared(app, "land", report=_but_for_the_branch(console), cancelled=cancelled) as run,
     ):
         branch = run.branch
         before = run.project.repository.commit_of(branch.reference)
@@ -145,7 +153,7 @@ def land_command(app: App) -> int:
             console.line(f"nothing waits: {branch.name} has all of the work")
             return ExitCode.OK
         if not branch.follow():
-            console.error(branch.why_it_waits)
+            console.error(f"{branch.why_it_waits}; {branch.way_on}")
             return ExitCode.BLOCKED
         commit_state(run, "ralph: state")
         run.journal.write_files()

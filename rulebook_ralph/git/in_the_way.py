@@ -13,10 +13,13 @@ from rulebook_ralph.git.repository import Repository
 
 @dataclass(frozen=True, slots=True)
 class NotAdvanced:
-    """Why the branch cannot follow now, to be said after "the branch waits:", and the files concerned."""
+    """Why the branch cannot follow now, to be said after "the branch waits:", the files concerned, and what a person
+    can do, where the reason does not say it.
+    """
 
     reason: str
     files: tuple[str, ...] = ()
+    remedy: str = ""
 
 
 class InTheWayError(Exception):
@@ -58,7 +61,9 @@ class Surroundings:
         Raises InTheWayError where something of the user's is in the way.
         """
         if self._unmerged:
-            raise InTheWayError(NotAdvanced("files are not merged in the index", tuple(sorted(self._unmerged))))
+            raise InTheWayError(
+                NotAdvanced("files are not merged in the index", tuple(sorted(self._unmerged)), "merge them")
+            )
         leaving = {each.path for each in found if each.status == "D"}
         standing = [each for each in found if self._differs(each)]
         same, torn = self._already_new(standing)
@@ -72,7 +77,9 @@ class Surroundings:
             if each.status != "D" and each.new_mode != GITLINK and not self._is_left_out(each.path):
                 blocking |= self._around(each.path, leaving)
         if blocking:
-            raise InTheWayError(NotAdvanced("your edits are in the way", tuple(sorted(blocking))))
+            raise InTheWayError(
+                NotAdvanced("your edits are in the way", tuple(sorted(blocking)), "commit or move them")
+            )
         return same, torn
 
     def _read(self, listing: str) -> None:

@@ -56,6 +56,19 @@ class Branch:
         files = f" ({some(self.waiting.files)})" if self.waiting.files else ""
         return f"{self.name} waits: {self.waiting.reason}{files}; the work is on {self.reference}"
 
+    @property
+    def way_on(self) -> str:
+        """What a person does so that the branch can follow; empty where nothing keeps it."""
+        if self.waiting is None:
+            return ""
+        remedy = self.waiting.remedy
+        return f"{remedy}, then: ralph land" if remedy else "when nothing is in the way any more: ralph land"
+
+    @property
+    def holder(self) -> str:
+        """The name under which git finds all of the work now."""
+        return self.reference if self.waiting else self.name
+
     def land(self, commit: str, base: str, *, reason: str) -> Landed | Moved:
         """Put a commit whose parent is `base` onto the branch; safe to be done again after a crash."""
         own, there = self._refs()

@@ -455,8 +455,8 @@ class Run:
             only=self._options.only,
             tally=progress.tally,
             duration=self._clock.monotonic() - self._started,
-            branch=prepared.branch.name,
-            waiting=prepared.branch.why_it_waits,
+            branch=prepared.branch.holder,
+            waiting=prepared.branch.way_on,
             again=self._options.again,
         )
         if prepared.journal.problem:

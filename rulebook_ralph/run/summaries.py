@@ -145,8 +145,8 @@ def run_ended(
     again: str = "ralph resume",
 ) -> events.RunEnded:
     """The end of a run: the tasks it touched and those that are blocked, and the next steps; of nothing but the tasks
-    that it was asked for (`only`). `spent` are attempts and cost in this run; `waiting` says what keeps the branch from
-    following.
+    that it was asked for (`only`). `spent` are attempts and cost in this run; `branch` is where the work is, and
+    `waiting` what is to be done so that the user's branch can follow.
     """
     asked = [task for task in prd.tasks if not only or task.id in only]
     shown = [task for task in asked if task.id in touched or task.status == "blocked"]
@@ -163,7 +163,7 @@ def run_ended(
         tokens=tally.tokens,
         duration_ms=round(duration * 1000),
         next_steps=(
-            *([f"{waiting}; then: ralph land"] if waiting else []),
+            *([waiting] if waiting else []),
             *_next_steps(stop, asked, shown, completed=completed, branch=branch, again=again),
         ),
         totals=prd.totals if prd.totals.iterations > tally.iterations else None,

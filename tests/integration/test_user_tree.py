@@ -104,6 +104,14 @@ def test_the_branch_waits_and_says_for_what(project: Project, name: str) -> None
         assert (project.root / path).read_text() == f"{content}\n"
     for path, content in way.staged:
         assert project.git("show", f":{path}") == content
+    steps = said.partition("next: ")[2]
+    assert ("commit or move them, then: ralph land" in steps) == bool(way.kept), said
+    assert f"git log --oneline {REF}" in steps
+    if name != "another work tree":
+        told = project.ralph("land")
+        assert told.code == 3
+        assert (told.out + told.err).count("ralph/toy waits: ") == 1, told.out + told.err
+        assert "ralph land" in told.err
     again = project.ralph("run")
     assert again.code == (2 if name == "another work tree" else 3), "it waits still"
     for path, content in way.kept:
