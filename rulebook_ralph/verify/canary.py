@@ -112,7 +112,7 @@ def _key(verifiers: "Verifiers", step: VerificationStep) -> str:
 
 
 def _read(place: Path) -> dict[str, Canary]:
-    with suppress(OSError, ValueError, TypeError):
+    with suppress(OSError, ValueError, TypeError, AttributeError):
         return {key: Canary(**value) for key, value in json.loads(place.read_text("utf-8")).items()}
     return {}
 
