@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rulebook_ralph.report.account import Account, TaskAccount, snapshot
 from rulebook_ralph.report.markdown import block, code, inline
+from rulebook_ralph.run.summaries import NEEDS_APPROVAL, mending
 from rulebook_ralph.tasks import text
 from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.results import CheckResult, Evidence
@@ -103,10 +104,12 @@ def _head(account: Account) -> Section:
 def _blocked(told: TaskAccount) -> Section:
     task = told.task
     see = f"{code(f'ralph show {task.settled_iteration}')}; " if task.settled_iteration else ""
-    unblock = code(f"ralph task unblock {shlex.quote(task.id)}")
+    way = f"{see}{mending(task)}, then {code('ralph run')}"
+    if (task.blocked_reason or "").startswith(NEEDS_APPROVAL):
+        way = f"look at the work and agree to it: {code(f'ralph approve --show {shlex.quote(task.id)}')}"
     return [
         f"- {_named(told)}: {inline(task.blocked_reason or 'no reason told')}",
-        f"  To go on: {see}change the task or what is in its way, then {unblock} and {code('ralph run')}",
+        f"  To go on: {way}",
     ]
 
 

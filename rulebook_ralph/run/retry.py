@@ -15,6 +15,7 @@ from rulebook_ralph.agents.roster import Roster
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.config.settings import Config
 from rulebook_ralph.report import events
+from rulebook_ralph.run.summaries import FAILED_AT_IT
 from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.results import AgentFault, ErrorKind
@@ -140,7 +141,7 @@ def respond(fault: AgentFault, troubles: Troubles, means: Means, *, now: datetim
         return Response("retry", said)
     if troubles.given_up + 1 >= TASKS_BEFORE_THE_END:
         return Response(means.end, f"at {troubles.given_up + 1} tasks in a row, {said}")
-    return Response("give-up-task", f"{means.who} failed {troubles.at_task} times in a row at this task; {said}")
+    return Response("give-up-task", f"{means.who} failed {troubles.at_task} {FAILED_AT_IT}; {said}")
 
 
 def _backing_off(said: str, troubles: Troubles, means: Means, *, limited: bool, now: datetime) -> Response:

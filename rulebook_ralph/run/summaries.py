@@ -28,12 +28,21 @@ _CODES = {
 
 NEEDS_APPROVAL = "needs approval"
 """With which the reason of a task begins whose work waits for a person."""
+FAILED_AT_IT = "times in a row at this task"
+"""What stands in the reason of a task that its agent or a model failed at: the task is not at fault."""
 _GOES_ON = ("max-iterations", "max-wall-time", "max-cost", "rate-limited", "interrupted", "paused", "cancelled")
 
 
 def exit_code(ended: events.RunEnded) -> ExitCode:
     """The exit code for a stop reason (README, exit codes)."""
     return _CODES[ended.stop_reason]
+
+
+def mending(task: Task) -> str:
+    """What a person is to do about what blocked a task, before it is tried again."""
+    if FAILED_AT_IT in (task.blocked_reason or ""):
+        return "see to the agent, which is at fault and not the task (ralph doctor)"
+    return "edit its task in .rulebook-ralph/prd.json, or mend what is in its way"
 
 
 def why_nothing_is_left(prd: Prd, *, only: Collection[str], stuck: Collection[str] = ()) -> Stop:
@@ -234,7 +243,7 @@ def _next_steps(
     if len(approvals) < len(blocked):
         first = next(task for task in blocked if task.id not in approvals)
         steps.append(f"see why {first.id} is blocked: ralph show {first.settled_iteration}")
-        steps.append("edit its task in .rulebook-ralph/prd.json, then: ralph run")
+        steps.append(f"{mending(first)}, then: ralph run")
     elif stop.stop_reason == "complete" and not left and not blocked:
         steps.append(f"merge it when you like it: git switch - && git merge {branch}")
     return tuple(steps)

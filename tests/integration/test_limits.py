@@ -201,6 +201,9 @@ def test_three_crashes_block_the_task_without_an_attempt_and_the_run_goes_on(pro
     assert "broken" in (one.blocked_reason or "")
     assert project.task("two").status == "completed"
     assert project.ralph("validate").code == 0
+    for told in (ran.err, project.ralph("summary").out):
+        assert "see to the agent" in told
+        assert "edit its task" not in told
 
 
 def test_crashes_do_not_use_up_the_iterations_of_the_run(project: Project) -> None:

@@ -205,7 +205,7 @@ def test_a_pull_request_is_told_all_that_it_needs(tmp_path: Path) -> None:
     ]
     for told in (
         "- **Do two** (`two`): no key for &lt;/details&gt;",
-        "`ralph show 3`; change the task or what is in its way, then `ralph task unblock two` and `ralph run`",
+        "`ralph show 3`; edit its task in .rulebook-ralph/prd.json, or mend what is in its way, then `ralph run`",
         "- **Do one** (`one`): SHIP, 1 low",
         "  - low, security, `src/a.py:3-5`: Ask @\u200bteam about #\u200b1",
         "- tests: **passed**, `make test`, 0.9 s",
