@@ -166,7 +166,7 @@ def start(app: App, flags: Flags, *, command: str) -> int:
             prd, task_id = _wished(app, flags, flags.prompt, console.report)
             options = replace(options, only=(task_id,), again=f"{options.again} --task {task_id}")
         if flags.dry_run:
-            rehearsed = rehearsal.rehearse(open_project(app, flags.settings).project, options, prd)
+            rehearsed = rehearsal.rehearse(open_project(app, flags.settings).project, options, app.clock, prd)
             if flags.json:
                 console.json(rehearsed)
             else:

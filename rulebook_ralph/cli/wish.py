@@ -10,7 +10,7 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git.attempts import state_references
 from rulebook_ralph.run import lock
 from rulebook_ralph.run.project import Project
-from rulebook_ralph.run.start import load_prd
+from rulebook_ralph.run.rehearsal import edited_list
 from rulebook_ralph.tasks import disk, prd_file, progress
 from rulebook_ralph.tasks.criteria import ACCEPTANCE_CRITERIA, ROLE_PROMISE
 from rulebook_ralph.tasks.disk import StateFolder
@@ -75,7 +75,7 @@ def as_task(text: str, prd: Prd, config: Config) -> Json:
 def list_of(app: App, project: Project) -> Prd:
     """The task list; an empty one where there is none, which is not written yet. Raises RalphError."""
     if project.folder.prd.exists() or state_references(project.repository):
-        return load_prd(project, lambda _level, _text: None)
+        return edited_list(project, app.clock)
     now = app.clock.iso()
     name = project_name(project.root.name)
     return Prd(version=PRD_VERSION, project=name, created_at=now, updated_at=now)

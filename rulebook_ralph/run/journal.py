@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git import attempts
+from rulebook_ralph.git.repository import Repository
 from rulebook_ralph.run.edits import PrdFile, SessionPrdFile
 from rulebook_ralph.run.project import Project
 from rulebook_ralph.tasks import disk, history, lifecycle, prd_file, progress
@@ -47,7 +48,7 @@ class Journal:
         self._file = kind(
             project.folder.prd,
             prd,
-            saved_version=self._saved_version,
+            saved_version=lambda updated_at: saved_version(project.repository, self._saved, updated_at),
             clock=clock,
             notice=notice,
             aside=project.private if project.private.is_dir() else None,
@@ -303,20 +304,19 @@ class Journal:
         prd = self._file.prd
         return progress.header(prd.project, created_at=self._clock.iso(), task_count=len(prd.tasks))
 
-    def _saved_version(self, updated_at: str) -> Prd | None:
-        """The saved state's version of that time, as far as it is still there."""
-        if self._saved is None or not updated_at:
-            return None
-        commit = attempts.state_with_message(self._project.repository, self._saved, f"Updated: {updated_at}")
-        data = attempts.file_of_state(self._project.repository, commit, "prd.json") if commit else None
-        if data is None:
-            return None
-        with suppress(RalphError):
-            return prd_file.decode_prd(data, name=f"{self._reference}:prd.json")
-        return None
-
     def _highest_in_refs(self) -> int:
         return attempts.highest_number(self._project.repository, self._file.prd.project)
+
+
+def saved_version(repository: Repository, saved: str | None, updated_at: str) -> Prd | None:
+    """The task list of that time among the saved states that lead to `saved`, as far as it is still there."""
+    if saved is None or not updated_at:
+        return None
+    commit = attempts.state_with_message(repository, saved, f"Updated: {updated_at}")
+    data = attempts.file_of_state(repository, commit, "prd.json") if commit else None
+    with suppress(RalphError):
+        return None if data is None else prd_file.decode_prd(data, name=f"{commit}:prd.json")
+    return None
 
 
 def _words_of(line: re.Pattern[str], message: str) -> tuple[str, ...]:

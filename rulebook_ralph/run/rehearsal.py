@@ -1,10 +1,17 @@
 """`--dry-run`: the plan of a run and its first prompt, touching nothing."""
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 from rulebook_ralph.agents.roster import Roster
+from rulebook_ralph.clock import Clock
 from rulebook_ralph.config import requirements
 from rulebook_ralph.config.settings import Config
+from rulebook_ralph.git import attempts
 from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.run import expectations, preflight, prompt, summaries, templates
+from rulebook_ralph.run.edits import PrdFile
+from rulebook_ralph.run.journal import saved_version
 from rulebook_ralph.run.opening import RECENT_COMMITS
 from rulebook_ralph.run.project import Project, RunOptions
 from rulebook_ralph.run.start import load_prd
@@ -51,11 +58,11 @@ class Rehearsal(Value, frozen=True, kw_only=True):
     prompt: str
 
 
-def rehearse(project: Project, options: RunOptions, prd: Prd | None = None) -> Rehearsal:
+def rehearse(project: Project, options: RunOptions, clock: Clock, prd: Prd | None = None) -> Rehearsal:
     """What a run would do with that task list, else with the one that is there. Raises RalphError for what would stop
     the run as well, as far as it can be seen without starting anything.
     """
-    prd = prd or load_prd(project, lambda _level, _text: None)
+    prd = prd or edited_list(project, clock)
     preflight.require_usable_name(project, prd)
     preflight.require_something_to_verify(project, prd)
     preflight.require_known_tasks(prd, options.only)
@@ -63,16 +70,16 @@ def rehearse(project: Project, options: RunOptions, prd: Prd | None = None) -> R
     reopen = {task.id for task in prd.tasks if task.status == "blocked"} if options.retry_blocked else set[str]()
     order = selection.plan(prd, only=options.only, reopen=reopen)
     first = selection.next_task(prd, only=options.only, reopen=reopen)
-    attempts = [requirements.attempts_left(config, task) for task in order]
+    most_attempts = [requirements.attempts_left(config, task) for task in order]
     roster = Roster(config, project.environment)
     judge = roster.judging_model(Cancellation())
-    most = config.limits.max_iterations or max(1, sum(attempts))
+    most = config.limits.max_iterations or max(1, sum(most_attempts))
     return Rehearsal(
         agent=config.defaults.executor,
         branch=options.branch or prd.work_branch,
         tasks=tuple(
             RehearsedTask(id=task.id, title=task.title, max_attempts=left, stages=_stages(config, roster, task))
-            for task, left in zip(order, attempts, strict=True)
+            for task, left in zip(order, most_attempts, strict=True)
         ),
         max_iterations=most,
         max_wall_time=config.limits.max_run_wall_time,
@@ -83,6 +90,24 @@ def rehearse(project: Project, options: RunOptions, prd: Prd | None = None) -> R
         reason=None if first else summaries.why_nothing_is_left(prd, only=options.only).reason,
         prompt=_prompt(project, prd, first.id, most) if first else "",
     )
+
+
+def edited_list(project: Project, clock: Clock) -> Prd:
+    """The task list that a run would begin with: what is edited in the file is in it. Raises RalphError."""
+    prd = load_prd(project, lambda _level, _text: None)
+    repository = project.repository
+    saved = repository.commit_of(attempts.state_reference(prd.project))
+    with TemporaryDirectory(prefix="ralph-") as aside:
+        file = PrdFile(
+            project.folder.prd,
+            prd,
+            saved_version=lambda updated_at: saved_version(repository, saved, updated_at),
+            clock=clock,
+            notice=lambda _level, _text: None,
+            aside=Path(aside),
+        )
+        file.take_edits()
+    return file.prd
 
 
 def _stages(config: Config, roster: Roster, task: Task) -> tuple[RehearsedStage, ...]:

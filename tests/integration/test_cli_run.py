@@ -116,6 +116,17 @@ def test_a_dry_run_prints_the_plan_and_touches_nothing(project: Project) -> None
     assert picture(project.root) == before
 
 
+def test_a_dry_run_takes_in_what_was_edited_since_the_last_run(project: Project) -> None:
+    assert project.ralph("run").code == 0
+    listed = json.loads(project.folder.prd.read_text())
+    listed["tasks"].append({"id": "three", "title": "By hand"})
+    project.folder.prd.write_text(json.dumps(listed))
+    before = picture(project.root)
+    assert "  three: By hand" in project.ralph("run", "--dry-run").out
+    assert picture(project.root) == before
+    assert "three: By hand" in project.ralph("run").out
+
+
 # Flags
 
 
