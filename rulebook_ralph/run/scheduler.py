@@ -363,8 +363,7 @@ class Run:
         completes = settled.decision.trigger == "complete"
         progress.touched[task_id] = record.commit if completes else None
         attempts, usd = progress.spent.get(task_id, (0, 0.0))
-        counts = settled.decision.counts or settled.decision.trigger == "block"
-        progress.spent[task_id] = attempts + counts, usd + record.spent_usd
+        progress.spent[task_id] = attempts + settled.decision.counts, usd + record.spent_usd
         (progress.alone.add if outcome.unmerged else progress.alone.discard)(task_id)
         if settled.decision.stop_reason == "stuck":
             progress.stuck.add(task_id)

@@ -1,5 +1,6 @@
 """What evidence costs, what survives a call that failed, and work that was there already: in whole runs."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,7 @@ def test_where_nobody_can_be_asked_the_work_waits_for_approval_and_the_run_goes_
     assert [project.task(each.id).status for each in tasks] == ["blocked", "pending", "completed"], ran.out
     assert "needs approval" in (project.task("one").blocked_reason or "")
     assert "ralph approve" in ran.out
+    assert re.search(r"one +Do one +blocked *\n", ran.out), "as in status, no attempt is counted"
     shown = project.ralph("approve", "--list")
     assert "one" in shown.out
     approved = project.ralph("approve", "one")
