@@ -32,6 +32,7 @@ from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report import notify
 from rulebook_ralph.report.events import Event
 from rulebook_ralph.run import lock, preflight, verifying
+from rulebook_ralph.run.branch import branch_with_list
 from rulebook_ralph.tasks import history, prd_file
 from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.model import Prd
@@ -173,6 +174,13 @@ def _branch(repository: Repository, prd: Prd) -> Diagnosis:
     return ok(f"the run {'switches to' if repository.tip(wanted) else 'creates'} branch {wanted}")
 
 
+def _where_the_list_is(opened: OpenedProject | None) -> str:
+    branch = branch_with_list(opened.project.repository) if opened is not None else ""
+    if branch:
+        return f"the task list is on branch {branch}; ralph run switches to it"
+    return 'no task list yet; begin with ralph run -p "what you want", ralph init or ralph plan'
+
+
 def _ralph(app: App, opened: OpenedProject | None, problem: RalphError | None, prd: Prd | None) -> Iterator[Diagnosis]:
     yield ok(f"ralph {__version__}, Python {platform.python_version()}")
     if problem is not None:
@@ -182,7 +190,7 @@ def _ralph(app: App, opened: OpenedProject | None, problem: RalphError | None, p
         yield ok(f"configuration: {', '.join(files) if files else 'built-in values alone'}")
     folder = StateFolder(project_root(app))
     if not folder.path.is_dir():
-        yield ok('no task list yet; begin with ralph run -p "what you want", ralph init or ralph plan')
+        yield ok(_where_the_list_is(opened))
         return
     if opened is not None:
         preflight.require_writable(opened.project)

@@ -14,12 +14,11 @@ from rulebook_ralph.cli.options import Duration, interruptible, trust_commands
 from rulebook_ralph.cli.places import OpenedProject, open_project, open_root, refuse_agents, require_agreed
 from rulebook_ralph.config.settings import MOST_WORKERS, Config
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.git import attempts
 from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report import events, notify
 from rulebook_ralph.report.console import Console
 from rulebook_ralph.run import lock, preflight, rehearsal, summaries
-from rulebook_ralph.run.branch import check_out
+from rulebook_ralph.run.branch import branch_with_list, check_out
 from rulebook_ralph.run.control import Orders, Pause
 from rulebook_ralph.run.lock import Held
 from rulebook_ralph.run.policy import RunTally
@@ -29,8 +28,7 @@ from rulebook_ralph.run.scheduler import Run
 from rulebook_ralph.tasks import edits
 from rulebook_ralph.tasks.criteria import STAGES
 from rulebook_ralph.tasks.disk import StateFolder
-from rulebook_ralph.tasks.model import STATE_FOLDER, Prd
-from rulebook_ralph.tasks.prd_file import decode_prd
+from rulebook_ralph.tasks.model import Prd
 from rulebook_ralph.tasks.text import counted, some
 from rulebook_ralph.verify.redaction import Redactor, cleaned
 
@@ -313,11 +311,5 @@ def _check_out_state(app: App, report: Callable[[events.Event], None]) -> None:
     read from it.
     """
     root, repository = open_root(app)
-    if StateFolder(root).path.exists():
-        return
-    for reference in attempts.state_references(repository):
-        data = attempts.file_of_state(repository, reference, "prd.json")
-        prd = None if data is None else decode_prd(data, name=f"{reference}:prd.json")
-        if prd is not None and repository.file_of(f"refs/heads/{prd.work_branch}", f"{STATE_FOLDER}/prd.json"):
-            report(events.Notice("info", f"{check_out(repository, prd.work_branch)}, which has the task list"))
-            return
+    if not StateFolder(root).path.exists() and (branch := branch_with_list(repository)):
+        report(events.Notice("info", f"{check_out(repository, branch)}, which has the task list"))

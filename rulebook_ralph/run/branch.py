@@ -4,10 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.git import landing
+from rulebook_ralph.git import attempts, landing
 from rulebook_ralph.git.repository import GitError, Repository
 from rulebook_ralph.git.trees import merge_trees
 from rulebook_ralph.report.events import BranchWaiting, Event
+from rulebook_ralph.tasks.model import STATE_FOLDER
+from rulebook_ralph.tasks.prd_file import decode_prd
 from rulebook_ralph.tasks.text import some
 from rulebook_ralph.verify.workspace import Cancelled
 
@@ -183,4 +185,14 @@ def check_out(repository: Repository, branch: str) -> str:
         problem = " ".join(error.stderr.split())[:300] or "git refused"
         told = f"cannot switch {repository.root} to branch {branch}: {problem}"
         raise RalphError(f"{told}; switch yourself, then run again") from None
-    return f"switched from {before} to branch {branch}, which has commits of its own"
+    return f"switched from {before} to branch {branch}"
+
+
+def branch_with_list(repository: Repository) -> str:
+    """The branch of a saved task list that has the list in its files, or "". Raises RalphError."""
+    for reference in attempts.state_references(repository):
+        data = attempts.file_of_state(repository, reference, "prd.json")
+        branch = decode_prd(data, name=f"{reference}:prd.json").work_branch if data is not None else ""
+        if branch and repository.file_of(f"refs/heads/{branch}", f"{STATE_FOLDER}/prd.json"):
+            return branch
+    return ""

@@ -70,6 +70,17 @@ def test_a_run_without_anything_to_do_says_so(project: Project) -> None:
     assert "all 2 tasks are completed, but required gates are red" in ran.out
 
 
+def test_where_another_branch_is_checked_out_it_is_said_where_the_task_list_is(project: Project) -> None:
+    assert project.ralph("run", "--task", "one").code == 0
+    project.git("switch", "-q", "main")
+    assert not project.folder.path.exists()
+    for command in ("status", "history", "summary", "approve --list", "task list"):
+        ran = project.ralph(*command.split())
+        assert (ran.code, "no task list on main; it is on branch ralph/toy" in ran.err) == (2, True), ran
+    assert "the task list is on branch ralph/toy" in project.ralph("doctor").out
+    assert "switched from main to branch ralph/toy, which has the task list" in project.ralph("run").out
+
+
 def test_a_refusal_is_an_object_too(project: Project) -> None:
     ran = project.ralph("run", "--json", "--task", "three")
     assert (ran.code, ran.json["success"], ran.json["stopReason"]) == (2, False, "error")
