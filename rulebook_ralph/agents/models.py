@@ -61,7 +61,7 @@ def model_from(
 ) -> FoundModel:
     """The model that `choice` names; an agent of READERS works in the place that `reads` gives. Without an executor it
     is the API where a key and the package are there, else the default agent. `spend` is told what each question took;
-    `named_by` is the key under which `choice` stands in the configuration. Nothing is started, asked or imported before
+    `named_by` is the key of the configuration that names the executor. Nothing is started, asked or imported before
     the first question.
     """
     problem = _problem_with_the_api(environment, named_by)
@@ -75,12 +75,12 @@ def model_from(
             timeout=choice.timeout,
             cancelled=cancelled,
             spend=spend,
-            named_by=f"{named_by}.model",
+            named_by=named_by.replace(".executor", ".model"),
         )
         return FoundModel(api, name=full_name(choice.model))
     settings = settings_of(executor)
     if type_of(settings) in _OWN_PROGRAM and not choice.executor:  # what it does with a question nobody knows
-        return FoundModel(None, f"agent {executor} cannot be asked to judge unless {named_by}.executor names it")
+        return FoundModel(None, f"agent {executor} cannot be asked unless {named_by} names it")
     surroundings = {**environment, **settings.env}
     reads = reads if type_of(settings) in READERS else None
 
@@ -190,7 +190,7 @@ def prompt_for(question: Question, *, reads: bool = False) -> str:
 def _problem_with_the_api(environment: Mapping[str, str], named_by: str) -> str:
     if not any(environment.get(name) for name in KEYS):
         return NO_KEY
-    return "" if find_spec(ANTHROPIC) else f"{NO_PACKAGE}, or set {named_by}.executor"
+    return "" if find_spec(ANTHROPIC) else f"{NO_PACKAGE}, or set {named_by}"
 
 
 def _why(result: AgentResult, timeout: float) -> str:

@@ -125,7 +125,7 @@ class Roster:
 
     def judging_model(self, cancelled: Event, *, spend: Spend = nobody_pays) -> FoundModel:
         """The model that judges semantic criteria, or why there is none."""
-        return self.model(self._config.judge, cancelled, spend=spend, named_by="judge")
+        return self.model(self._config.judge, cancelled, spend=spend, named_by="judge.executor")
 
     def model(
         self,
@@ -137,7 +137,7 @@ class Roster:
         reads: Callable[[], ReadingPlace] | None = None,
     ) -> FoundModel:
         """The model that `choice` names, or why there is none. `spend` is told what each question took; `named_by` is
-        the key of the configuration where `choice` stands; `reads` gives the place where an agent may look around.
+        the key of the configuration that names its executor; `reads` gives the place where an agent may look around.
         """
         return model_from(
             choice,

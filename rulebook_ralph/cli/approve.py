@@ -34,6 +34,8 @@ def approve_command(
     """Agree to the work at TASK, which waits for you: it is judged again on today's branch, all but what you answered
     for, and lands. Exit code 3 says that it does not hold.
     """
+    if reject is not None and not reject.strip():
+        raise RalphError("--reject says nothing; say what is wrong: the next attempt is told")
     folder = state_folder(app)
     prd = read_prd(folder.prd)
     if only_list or not task_ids:

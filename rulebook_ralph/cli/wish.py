@@ -97,6 +97,8 @@ def begin_list(app: App, prd: Prd) -> None:
 
 
 def _names_file(app: App, wanted: str) -> bool:
+    if not wanted.strip():  # the project's folder is no name of a file
+        return False
     try:
         if (app.cwd / wanted).exists():
             return True

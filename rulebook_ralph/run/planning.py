@@ -74,8 +74,8 @@ def planner(config: Config, *, named: str = "", model: str = "") -> AskedModel:
 
 
 def key_of(who: AskedModel) -> str:
-    """Under which key of the configuration a planner stands, or could."""
-    return f"tools.planners.{who.id}" if who.id else "tools.planners"
+    """Which key of the configuration names the executor of a planner, or could."""
+    return f"tools.planners.{who.id}.executor" if who.id not in ("", who.executor) else "defaults.planner"
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,8 +74,8 @@ def with_model(config: Config, reviewer: Reviewer, tier: Tier) -> Reviewer:
 
 
 def key_of(reviewer: Reviewer) -> str:
-    """Under which key of the configuration a reviewer's executor and model stand, or could."""
-    return "judge" if reviewer.id == JUDGE else f"tools.reviewers.{reviewer.id}"
+    """Which key of the configuration names a reviewer's executor, or could."""
+    return "judge.executor" if reviewer.id == JUDGE else f"tools.reviewers.{reviewer.id}.executor"
 
 
 def in_use(config: Config, prd: Prd | None) -> Iterator[tuple[str, Tier, Reviewer]]:

@@ -377,7 +377,7 @@ def model_of(
         environment=environment,
         cancelled=cancelled or threading.Event(),
         spend=nobody,
-        named_by="judge",
+        named_by="judge.executor",
     )
 
 
@@ -391,7 +391,7 @@ def test_a_key_chooses_the_api_and_without_one_the_default_agent_judges() -> Non
     scripted = model_of({}, default="scripted")
     assert (scripted.ask, scripted.missing) == (
         None,
-        "agent scripted cannot be asked to judge unless judge.executor names it",
+        "agent scripted cannot be asked unless judge.executor names it",
     )
 
 

@@ -68,9 +68,18 @@ def test_what_is_no_plan_adds_nothing(tmp_path: Path) -> None:
     assert "is the id of a task that is there already" in ran.err
     assert project.ralph("plan", "greet", "--planner", "nobody").code == ExitCode.INVALID
     assert "there is no file wish.md" in project.ralph("plan", "wish.md", "--planner", "script").err
-    assert "says nothing" in project.ralph("plan", " ", "--planner", "script").err
+    for nothing in ("", " "):
+        assert "the text says nothing" in project.ralph("plan", nothing, "--planner", "script").err
     project.environment["RALPH_MARK_1_00"] = "1"
     assert "inside an agent's process tree" in project.ralph("plan", "greet", "--planner", "script").err
+
+
+def test_who_may_plan_is_told_so_that_it_can_be_set(tmp_path: Path) -> None:
+    project = answering(tmp_path, {"questions": [], "tasks": [PLANNED]})
+    refused = project.ralph("plan", "greet people", "--yes")
+    assert "agent script cannot be asked unless defaults.planner names it" in refused.err
+    assert project.ralph("config", "set", "defaults.planner", "script").code == 0
+    assert project.ralph("plan", "greet people", "--yes").code == 0
 
 
 def bare(tmp_path: Path) -> Project:

@@ -282,6 +282,7 @@ def test_an_approval_that_is_interrupted_leaves_the_work_waiting(project: Projec
 def test_refused_work_is_tried_again_with_the_reason(project: Project) -> None:
     project.configure(integrity={"unproven": "approve"})
     project.ralph("run", "--task", "one")
+    assert "--reject says nothing" in project.ralph("approve", "one", "--reject", " ").err
     assert project.ralph("approve", "one", "--reject", "not like that").code == 0
     assert project.task().status == "pending"
     project.ralph("run", "--task", "one")
