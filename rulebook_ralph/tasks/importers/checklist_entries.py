@@ -25,6 +25,7 @@ MARKERS = (PARALLEL, VERIFY, "RED", "GREEN", "YELLOW")
 _ID = r"(?:[0-9]{1,6}(?:\.[0-9]{1,6}){1,9}[a-z]?|V[0-9]{1,6}|T[0-9]{3,6}|[A-Z]{1,5}-[0-9]{1,6})"
 _WITH_ID = re.compile(rf"({_ID})(?:[.):](?=\s|$)|(?=\s|$))\s*|([0-9]{{1,6}})[.):](?:\s+|$)")
 _MARKER = re.compile(rf"\[({'|'.join(MARKERS)})\]\s*")
+_PARALLEL_LAST = re.compile(rf"\s+\[{PARALLEL}\]$")
 _NAMED_HEADING = re.compile(
     r"(?:(?P<id>(?:US|TASK|STORY|FEAT|BUG|T)-[0-9]{1,6})|(?:(?:Task|Iteration)\s+(?P<task>[0-9]{1,6}(?:\.[0-9]{1,6})?[a-z]?)"
     r"|(?:User\s+)?Story\s+(?P<story>[0-9]{1,6})))(?:\s*[:.)\u2013\u2014-]\s+(?P<title>\S.*)|[:.]?\s*$)",
@@ -143,7 +144,7 @@ def _within(item: Item, above: tuple[Item, ...]) -> Iterator[ChecklistEntry]:
 
 
 def _entry(item: Item, above: tuple[Item, ...]) -> ChecklistEntry:
-    """What the first line of an item says. Ids and markers stand first, in any order."""
+    """What the first line of an item says. Ids and markers stand first, in any order; `[P]` may stand last, too."""
     text = item.text if is_label(item.text) else without_leading_bold(item.text)
     rest = printable(without_closing_comment(text)).strip()
     task_id, place = "", 0
@@ -156,7 +157,11 @@ def _entry(item: Item, above: tuple[Item, ...]) -> ChecklistEntry:
             task_id, place = found[1] or found[2], found.end()
         else:
             break
-    title = " ".join(without_leading_bold(rest[place:].lstrip()).split())
+    rest = rest[place:].lstrip()
+    if (last := _PARALLEL_LAST.search(rest)) is not None:
+        rest = rest[: last.start()]
+        markers.append(PARALLEL)
+    title = " ".join(without_leading_bold(rest).split())
     return ChecklistEntry(item, task_id, title or task_id, tuple(dict.fromkeys(markers)), above)
 
 

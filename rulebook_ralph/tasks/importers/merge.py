@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 from msgspec.structs import replace
 
-from rulebook_ralph.tasks.importers.source import SUFFIXES, RefusedTasksError, is_of_words
+from rulebook_ralph.tasks.importers.source import SUFFIXES, RefusedTasksError, is_of_words, word_id
 from rulebook_ralph.tasks.model import Prd, Task, problem_with_id
 from rulebook_ralph.tasks.text import Problem
 
@@ -230,7 +230,12 @@ def _once(tasks: Sequence[Task]) -> Mapping[tuple[str, str], Task]:
 
 
 def _is_same(task: Task, known: Task) -> bool:
-    return task.title == known.title or not is_of_words(task.id, task.title)
+    """Whether tasks of one file with one id are the same. Where the id is made of words, a known one whose title could
+    give that id, too, may have been another item of the file; one whose title could not was edited in the list.
+    """
+    return (
+        task.title == known.title or not is_of_words(task.id, task.title) or word_id(known.title) != id_in_source(known)
+    )
 
 
 def _named(task: Task, names: Mapping[str, str]) -> Task:

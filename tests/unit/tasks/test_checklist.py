@@ -122,6 +122,16 @@ def test_boxes_of_a_plain_list_are_tasks_named_by_their_words_and_those_below_th
     assert tasks[third].description == "Part of: Backend / plain"
 
 
+def test_a_parallel_mark_may_stand_behind_the_title(tmp_path: Path) -> None:
+    tasks = read(tmp_path, "- [ ] Sum\n- [ ] [P] Half\n- [ ] Median [P]\n- [ ] Take [P] out\n")
+    assert [(task.id, task.title) for task in tasks.values()][2:] == [
+        ("median", "Median"),
+        ("take-p-out", "Take [P] out"),
+    ]
+    assert (tasks["median"].markers, tasks["median"].dependencies) == (("P",), ("sum",))
+    assert tasks["take-p-out"].markers == ()
+
+
 def test_ids_made_of_words_are_short_and_tell_apart_what_begins_alike(tmp_path: Path) -> None:
     begins = "Add tests for the parser of roman"
     tasks = read(

@@ -61,6 +61,15 @@ def test_ids_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
         task_files.read_all([tmp_path / "prd.json"], root=tmp_path, known=[taken], read=())
 
 
+def test_a_title_edited_in_the_list_makes_no_task_of_its_source_anew(tmp_path: Path) -> None:
+    (tmp_path / "todo.md").write_text("- [ ] Median of all\n- [ ] Half\n")
+    first, *others = task_files.read_all([tmp_path / "todo.md"], root=tmp_path, known=(), read=()).tasks
+    edited = [msgspec.structs.replace(first, title="Median"), *others]
+    (tmp_path / "todo.md").write_text("- [ ] Median of all\n- [ ] Half\n- [ ] New\n")
+    again = task_files.read_all([tmp_path / "todo.md"], root=tmp_path, known=edited, read=())
+    assert [task.id for task in again.tasks] == ["median-of-all", "half", "new"]
+
+
 def test_one_kind_of_file_beside_the_other(tmp_path: Path) -> None:
     for name in ("auth/tasks.md", "b.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
