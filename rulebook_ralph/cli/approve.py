@@ -18,6 +18,7 @@ from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.model import Prd, Task
 from rulebook_ralph.tasks.prd_file import read_prd
+from rulebook_ralph.tasks.text import some
 from rulebook_ralph.verify.workspace import Cancelled
 
 
@@ -109,12 +110,13 @@ def _show_one(console: Console, task: Task, record: Iteration) -> None:
     for changed in record.changed_checks:
         console.line(f"  {changed.change:<10} {changed.path}{f': {changed.reason}' if changed.reason else ''}")
     evidence = record.evidence
-    for name in evidence.broken if evidence else ():
+    broken = tuple(dict.fromkeys(evidence.broken)) if evidence else ()
+    for name in broken:
         console.line(f"  fails now  {name}, with the checks of the base")
     for name in evidence.turned if evidence else ():
         console.line(f"  proof      {name}")
     for item in evidence.asked if evidence else ():
-        console.line(f"  open       {item.item}")
+        console.line(f"  open       {item.item.removesuffix(f' ({some(broken)})')}")
     number = record.iteration_number
     console.line(f"  the diff:  ralph show {number} --diff; all of it: ralph show {number}")
     console.line(f'  agree: ralph approve {task.id}; refuse: ralph approve {task.id} --reject "why"')

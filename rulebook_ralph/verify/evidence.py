@@ -218,14 +218,14 @@ class Table:
                 steady = self._gates.again(mixed, self._step(run), commit=self.case.base, about=about)
                 held = decision.not_held(reference[run.step], steady)
                 if held is not None:
-                    self.broken += held.tests or (str(held),)
+                    self.broken = tuple(dict.fromkeys((*self.broken, *(held.tests or (str(held),)))))
                     yield self._expectations(held, steady, earlier=commit != self.case.base)
 
     def _expectations(self, held: Difference, run: GateRun, *, earlier: bool) -> OpenItem:
         whose = "as they were before an earlier task of this run" if earlier else "as they were"
         why = "" if held.tests else f": {held.why}"
-        what = f"{held.step}: with the checks {whose} the new code fails{why}"
-        ask = "does the task ask for just that?"
+        what = f"{held.step} fails with the checks {whose}{why}"
+        ask = "does the task ask for that?"
         return OpenItem("changed", what, ask, held.tests, self._changed_paths(), run.result.output)
 
     def _reference(self, commit: str) -> Runs:

@@ -12,7 +12,7 @@ from rulebook_ralph.config.rules import kind_of
 from rulebook_ralph.config.settings import Answer
 from rulebook_ralph.tasks.criteria import External
 from rulebook_ralph.tasks.results import AskedItem, Evidence, Verdict, feedback_excerpt, telling_line
-from rulebook_ralph.tasks.text import capital, clipped, some
+from rulebook_ralph.tasks.text import capital, clipped, counted, some
 from rulebook_ralph.verify.decision import Difference
 from rulebook_ralph.verify.gates import GateRun, red_words
 from rulebook_ralph.verify.questions import OpenItem, ask_about
@@ -203,7 +203,8 @@ def _needs_approval(examination: Examination, items: Sequence[OpenItem], why: st
     _record(examination, tuple(AskedItem(item=str(item)) for item in items), "")
     examination.verifiers.say_once(why)
     first, *more = dict.fromkeys(item.what for item in items)
-    return awaiting_approval("evidence", f"{first}{f', and {len(more)} more' if more else ''}", why)
+    others = f" (and {counted(len(more), 'further question')})" if more else ""
+    return awaiting_approval("evidence", f"{first}{others}", why)
 
 
 def _refused(refused: Sequence[AskedItem]) -> Verdict:

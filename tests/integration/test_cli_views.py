@@ -91,6 +91,18 @@ def test_status_of_many_tasks_shows_the_telling_ones(tmp_path: Path) -> None:
     assert len(project.ralph("status", "--all").out.splitlines()) == 205
 
 
+def test_work_that_waits_is_shown_without_saying_anything_twice(project: Project) -> None:
+    reason = "needs approval: tests fails with the checks as they were"
+    project.tasks(task("one", status="blocked", blocked_reason=reason, settled_iteration=1))
+    asked = AskedItem(item=f"{reason.partition(': ')[2]}; does the task ask for that? (test_old)")
+    save(project.folder, record(1, evidence=Evidence(broken=("test_old", "test_old"), asked=(asked,))))
+    shown = project.ralph("approve", "--show", "one").out.splitlines()
+    assert [line for line in shown if line.split()[0] in ("fails", "open")] == [
+        "  fails now  test_old, with the checks of the base",
+        "  open       tests fails with the checks as they were; does the task ask for that?",
+    ]
+
+
 def test_what_is_wrong_with_the_list_is_one_line(project: Project) -> None:
     project.folder.prd.write_text('{"version": 1, "project": "toy", "tasks": [}')
     ran = project.ralph("status")
