@@ -173,5 +173,8 @@ def _plugged_in(settings: Executor) -> Factory:
 
 def _unknown(settings: Executor, known: tuple[str, ...]) -> str:
     near = get_close_matches(settings.type, known, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]}?" if near else "; set tools.executors[].type"
-    return f"agent {settings.id}: unknown type {settings.type!r}, known are {', '.join(known)}{hint}"
+    if settings.type == settings.id:  # a name that the configuration does not have stands for its type
+        hint = f"did you mean {near[0]}?" if near else "name one of these, or add it to tools.executors"
+        return f"there is no agent {settings.id!r}, known are {', '.join(known)}; {hint}"
+    hint = f"did you mean {near[0]}?" if near else "set tools.executors[].type"
+    return f"agent {settings.id}: unknown type {settings.type!r}, known are {', '.join(known)}; {hint}"

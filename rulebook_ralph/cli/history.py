@@ -211,7 +211,9 @@ def _show_head(console: Console, record: Iteration) -> None:
     console.line(f"#{record.iteration_number}: {record.names}, {record.stage}, attempt {record.attempt}")
     console.line(f"  result    {result_of(record)}")
     if (verdict := record.verdict) and verdict.reason != result_of(record):
-        console.line(f"  verdict   {verdict.reason}" + (f" ({verdict.hook})" if verdict.hook else ""))
+        console.line(
+            f"  verdict   {verdict.reason}" + (f" ({verdict.hook})" if verdict.hook not in ("", "judge") else "")
+        )
     console.line(f"  agent     {record.agent}, {text.duration(record.duration_ms / 1000)}, {cost}")
     console.line(f"  started   {record.started_at}")
     console.line(f"  base      {record.base_commit[:12]}")

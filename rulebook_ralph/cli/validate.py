@@ -1,7 +1,7 @@
 """`ralph validate`: every problem of the state and configuration files, with its place."""
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import click
@@ -56,7 +56,7 @@ def all_problems(app: App, folder: StateFolder) -> tuple[Problem, ...]:
     )
     own = user_config(app.home, app.environment)
     found = (*validation.validate(folder.root, schemas=resources.schema, others=looks), *problems_in(own, str(own)))
-    return tuple(dict.fromkeys(found or _together(app, folder)))
+    return tuple(dict.fromkeys((*found, *_together(app, folder, told=bool(found)))))
 
 
 def agent_problems(app: App, root: Path | None, config: Config) -> tuple[Problem, ...]:
@@ -67,18 +67,25 @@ def agent_problems(app: App, root: Path | None, config: Config) -> tuple[Problem
     return tuple(dict.fromkeys(preflight.problems_with_agents(config, prd, app.environment)))
 
 
-def _together(app: App, folder: StateFolder) -> Iterator[Problem]:
-    """What is wrong with what the files say together, where each by itself is well formed."""
+def _together(app: App, folder: StateFolder, *, told: bool) -> Iterator[Problem]:
+    """What is wrong with what the files say together, as far as they can be read; why one cannot, unless it is `told`
+    already.
+    """
+    prd = None
     try:
         config = load_config(folder.root, app.home, app.environment).config
-        prd = prd_file.read_prd(folder.prd)
+        with suppress(RalphError) if told else nullcontext():
+            prd = prd_file.read_prd(folder.prd)
     except RalphError as error:
         where, _, message = str(error).partition(": ")
-        yield Problem(where, None, "", message)
+        if not told:
+            yield Problem(where, None, "", message)
         return
-    with suppress(RalphError):  # without a repository there are no names to look at, and no gates to find
-        project = open_project(app).project
-        config = project.config
-        yield from preflight.problems_with_names(project, prd)
+    if prd is not None:
+        with suppress(RalphError):  # without a repository there are no names to look at, and no gates to find
+            project = open_project(app).project
+            config = project.config
+            yield from preflight.problems_with_names(project, prd)
     yield from preflight.problems_with_agents(config, prd, app.environment)
-    yield from preflight.problems_with_tasks(config, prd)
+    if prd is not None:
+        yield from preflight.problems_with_tasks(config, prd)

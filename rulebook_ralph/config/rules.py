@@ -69,8 +69,9 @@ def checked(value: Any) -> tuple[Tree, list[Fault]]:
     """The layer in one form, and everything wrong with it; the form may be used only when there are no faults."""
     faults: list[Fault] = []
     tree = read_struct(whole(_without_gone(value, (), faults)), Config, (), faults)
-    if not faults:
-        faults += [Fault(as_written(value, fault.path), fault.message) for fault in content_faults(tree)]
+    misshapen = {camel(str(path[0])).removeprefix("+") if (path := fault.path) else "" for fault in faults}
+    sound = {} if "" in misshapen else {key: tree[key] for key in tree if key.removeprefix("+") not in misshapen}
+    faults += [Fault(as_written(value, fault.path), fault.message) for fault in content_faults(sound)]
     if not faults:
         for step in (step for form in ("steps", "+steps") for step in tree.get("verification", {}).get(form, ())):
             step.setdefault("kind", kind_of(step["name"], step["command"]))

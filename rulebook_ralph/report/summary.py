@@ -216,10 +216,12 @@ def _evidence(evidence: Evidence | None) -> list[str]:
     if evidence.turned:
         more = f" and {len(evidence.turned) - _MOST_FILES} more" if len(evidence.turned) > _MOST_FILES else ""
         lines.append(f"Failed before, pass now: {', '.join(map(code, evidence.turned[:_MOST_FILES]))}{more}")
+    by = "a person" if evidence.judged_by == "person" else evidence.judged_by
+    who = f"Answered by {by}" if by else "Not answered yet"
     for item in evidence.asked[:_MOST]:
         place = f" ({code(f'{item.file}:{item.line}' if item.line else item.file)})" if item.file else ""
         answered = f"{item.answer or 'no answer'}{f', {inline(item.reason)}' if item.reason else ''}"
-        lines.append(f"Asked of {evidence.judged_by or 'nobody'}: {inline(item.item)}: {answered}{place}")
+        lines.append(f"{who}: {inline(item.item)}: {answered}{place}")
     return lines
 
 

@@ -125,8 +125,8 @@ def _id_faults(tasks: tuple[Task, ...]) -> Iterator[Fault]:
             yield Fault(("tasks", index, "id"), problem)
         before = first_use.setdefault(task.id.casefold(), index)
         if before != index:
-            message = f"'{escaped(task.id)}' is the id of a task that is there already; ids differ by more than case"
-            yield Fault(("tasks", index, "id"), message)
+            rule = "" if tasks[before].id == task.id else "; ids differ by more than case"
+            yield Fault(("tasks", index, "id"), f"'{escaped(task.id)}' is the id of a task that is there already{rule}")
 
 
 def _task_faults(tasks: tuple[Task, ...]) -> Iterator[Fault]:

@@ -76,7 +76,7 @@ def test_all_that_is_wrong_is_told_at_once_with_what_to_do(project: Project) -> 
     wrong, warnings = "\n".join(matters(ran, "error")), "\n".join(matters(ran, "warning"))
     for text in (
         "git: 'no..branch' is no name for a branch; set branch",
-        "agents: agent missing: unknown type 'missing'",
+        "agents: there is no agent 'missing'",
         "agents: second: no key and no login was found; log in with: codex login",
         "gates: gone: failed (exit code 127)",
         "gates: no required gate passes",

@@ -57,9 +57,9 @@ CASES: dict[Callable[[Project], None], str] = {
     bad_branch: "$.branch: 'a..b' is no name for a branch",
     old_key: "config.yaml:2: git.workspace: is gone: agents always work in clones",
     bad_project: "$.project",
-    bad_override: "$.tasks[1].overrides.executor: agent nobody",
-    bad_default: "defaults.executor: agent nobody",
-    bad_fallback: "tools.executors[0].fallback: agent nobody",
+    bad_override: "$.tasks[1].overrides.executor: there is no agent 'nobody'",
+    bad_default: "defaults.executor: there is no agent 'nobody'",
+    bad_fallback: "tools.executors[0].fallback: there is no agent 'nobody'",
     asks_too_much: "$.tasks[0]: can never be completed",
     bad_variable: "RALPH_LIMITS__MAX_COST_USD",
 }
@@ -84,6 +84,19 @@ def test_a_type_that_nobody_uses_is_looked_at_too_and_no_fault_is_told_twice(tmp
     project.tasks(task("one", overrides={"reviewer": "nobody"}))
     lines = project.ralph("validate").out.splitlines()
     assert len(lines) == len(set(lines)) == 3, lines
+
+
+def test_one_look_tells_of_every_file_and_section(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    bad_default(project)
+    project.tasks(task("one", priority=0))
+    found = project.ralph("validate").out
+    assert "priority: expected 1" in found
+    assert "there is no agent 'nobody'" in found
+    project.folder.config.write_text("limits: {maxCost: 3}\nverification: {steps: [{name: tests, command: ''}]}\n")
+    found = project.ralph("validate").out
+    for told in ("priority: expected 1", "limits.maxCost", "verification.steps[0].command: must not be empty"):
+        assert told in found
 
 
 def test_a_broken_template_is_found(tmp_path: Path) -> None:

@@ -87,12 +87,12 @@ def _faults(entries: Sequence[ChecklistEntry]) -> Iterator[tuple[int | None, str
     """What is wrong in a file, with the lines."""
     if not entries:
         yield None, "has no task: expected items with a box, such as `- [ ] 1.1 Title`, or `### Task 1: Title`"
-    above: dict[str, int] = {}
+    above: dict[str, ChecklistEntry] = {}
     for entry in entries:
-        line = entry.item.row + 1
-        if earlier := above.get(entry.id.casefold()):
-            yield line, f"'{escaped(entry.id)}' is used already in line {earlier}; ids differ by more than case"
-        above.setdefault(entry.id.casefold(), line)
+        earlier = above.setdefault(entry.id.casefold(), entry)
+        if earlier is not entry:
+            rule = "" if earlier.id == entry.id else "; ids differ by more than case"
+            yield entry.item.row + 1, f"'{escaped(entry.id)}' is used already in line {earlier.item.row + 1}{rule}"
 
 
 def dependencies(entries: Sequence[ChecklistEntry]) -> list[tuple[str, ...]]:

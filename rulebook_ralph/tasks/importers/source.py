@@ -157,7 +157,8 @@ def refuse_link_out(path: Path, *, within: Path) -> None:
         target = path.resolve(strict=True)
         inside = target.is_relative_to(within.resolve())
     except (OSError, RuntimeError) as error:  # RuntimeError: how Python 3.11 names a loop of links
-        raise UnreadableError(path, None, f"leads nowhere ({_reason(error)})") from error
+        told = f"leads nowhere ({_reason(error)})" if path.is_symlink() else "there is no such file"
+        raise UnreadableError(path, None, told) from error
     if not inside:
         raise UnreadableError(path, None, f"is a link that leads out of {within}: copy what it points to instead")
 

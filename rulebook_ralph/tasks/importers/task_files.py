@@ -1,5 +1,6 @@
 """Files of tasks that a person names, each read by its kind, and the boxes that are ticked in them."""
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -41,6 +42,8 @@ def read_all(paths: Sequence[Path], *, root: Path, known: Sequence[Task], read: 
     for path in paths:
         if path.suffix not in SUFFIXES:
             shown = escaped(str(path), LONGEST_SHOWN)
+            if not os.path.lexists(path):
+                raise RalphError(f"there is no file {shown}")
             raise RalphError(f"{shown} is none of the files that tasks are read from: {', '.join(SUFFIXES)}")
     yaml = [path for path in paths if path.suffix in IN_YAML]
     ids = [task.id for task in (*known, *read)]

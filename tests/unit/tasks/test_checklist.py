@@ -158,7 +158,7 @@ def test_a_group_with_an_id_holds_tasks_with_ids_and_boxes_without_are_its_detai
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- [ ] 1.1 a\n- [ ] V1 b\n\n- [ ] 1.1 c\n", r"plan.md:4: '1.1' is used already in line 1"),
+        ("- [ ] 1.1 a\n- [ ] V1 b\n\n- [ ] 1.1 c\n", r"plan.md:4: '1.1' is used already in line 1$"),
         ("- a\n- b\n", "plan.md: has no task"),
         (b"- [ ] a\n- [ ] caf\xe9\n", r"plan.md:2: is not UTF-8 \(byte 0xe9\)"),
         (b"- [ ] a\n\0", "plan.md:2: holds a NUL"),

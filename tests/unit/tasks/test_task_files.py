@@ -85,6 +85,9 @@ def test_one_kind_of_file_beside_the_other(tmp_path: Path) -> None:
     with pytest.raises(RefusedTasksError) as refused:
         task_files.read_all([tmp_path / "b.md", tmp_path / "gone.json"], root=tmp_path, known=(), read=())
     assert [problem.file for problem in refused.value.problems] == ["b.md", "gone.json"]
+    with pytest.raises(RalphError, match=r"there is no file .*nofile"):
+        task_files.read_all([tmp_path / "nofile"], root=tmp_path, known=(), read=())
+    (tmp_path / "plan.txt").touch()
     with pytest.raises(RalphError, match=r"plan\.txt is none of the files .* \.yaml, \.yml, \.md, \.markdown, \.json"):
         task_files.read_all([tmp_path / "plan.txt"], root=tmp_path, known=(), read=())
 
