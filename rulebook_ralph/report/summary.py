@@ -155,8 +155,9 @@ def _unreadable(account: Account) -> Section:
 
 def _task_head(told: TaskAccount) -> Section:
     task = told.task
-    spent = (text.duration(told.duration_ms / 1000), text.cost(task.cost_usd, task.tokens), text.tokens(task.tokens))
-    facts = [f"task {code(task.id)}", _attempts(told), *spent]
+    cost = text.cost(task.cost_usd, task.tokens or task.settled_iteration or 0)
+    spent = [text.duration(told.duration_ms / 1000), cost, text.tokens(task.tokens) if task.tokens else ""]
+    facts = [f"task {code(task.id)}", _attempts(told), *(spent if told.records or task.settled_iteration else [])]
     lines = [f"## {inline(task.title)}: {task.status.replace('_', ' ')}", "", " · ".join(filter(None, facts))]
     if told.commit:
         lines.append(f"Commit {code(told.commit)}")

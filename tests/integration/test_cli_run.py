@@ -45,6 +45,9 @@ def test_the_object_of_json(project: Project) -> None:
         told = project.ralph(command, "--json").json
         assert [told.get("totals", told)["costUsd"], *(each["costUsd"] for each in told["tasks"])] == [None, None, 0]
     assert project.ralph("summary", "--task", "one", "--json").json["attempts"][0]["costUsd"] is None
+    story = project.ralph("summary", "--task", "one").out
+    assert ("cost unknown" in story, "$0" in story, "0 tokens" in story) == (True, False, False)
+    assert "$0" not in project.ralph("summary", "--task", "two").out, "nobody worked on it"
     assert "#1 one: completed" in ran.err
     assert [each.status for each in project.prd.tasks] == ["completed", "pending"]
 
