@@ -203,6 +203,7 @@ def _wished(app: App, flags: Flags, prompt: str, report: Callable[[events.Event]
     after = edits.apply(prd, add, at=app.clock.iso()).prd
     if not flags.dry_run:
         refuse_agents(app, TASKS_STAY)
+        preflight.require_committer(project.repository)  # else the list would be there, and no run
         wish.begin_list(app, prd)
         report(events.Notice("info", deliver(app, add)))
     return after, task["id"]

@@ -105,6 +105,19 @@ def test_without_a_task_list_run_says_how_to_begin_and_init_makes_one(tmp_path: 
     assert project.prd.tasks == ()
 
 
+def test_a_wish_that_git_would_not_commit_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = bare(tmp_path)
+    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "EMAIL"):
+        monkeypatch.delenv(name, raising=False)
+    project.git("config", "user.useConfigOnly", "true")
+    ran = project.ralph("run", "-p", "Greet people")
+    assert (ran.code, ran.out) == (ExitCode.INVALID, "")
+    assert "git does not know who commits" in ran.err
+    assert not project.folder.path.exists()
+
+
 def test_a_wish_is_worked_on_in_any_repository_alone(tmp_path: Path) -> None:
     project = bare(tmp_path)
     rehearsed = project.ralph("run", "-p", "Greet people", "--dry-run")
