@@ -25,7 +25,7 @@ from rulebook_ralph.verify.workspace import Cancelled
 @click.command("approve")
 @click.argument("task_ids", nargs=-1, metavar="[TASK…]")
 @click.option("--list", "only_list", is_flag=True, help="List what waits.")
-@click.option("--show", is_flag=True, help="Show what is open about the work, and its diff.")
+@click.option("--show", is_flag=True, help="Show what is open about the work, and how to see its diff.")
 @click.option("--reject", metavar="REASON", help="Refuse the work: the next attempt is told REASON.")
 @click.option("--json", is_flag=True, help="With --list or --show: print one JSON object.")
 @click.pass_obj

@@ -67,6 +67,10 @@ def command(app: App, *, no_gates: bool, trust_commands: bool, json: bool) -> in
                 if not json:
                     console.line(group)
                 for each in _safely(look):
+                    if each.state == "error" and any(each == other for _, other in found):
+                        if not json:
+                            console.line("  error    as above")
+                        continue
                     found.append((group, each))
                     if not json:
                         console.line(printable(f"  {_SHOWN[each.state]:<8} {each}"))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,15 @@ def test_outside_a_repository_and_before_init(tmp_path: Path, project: Project) 
     nothing = project.environment | {"PATH": str(project.beside)}
     ran = Project(project.root, project.beside, environment=nothing).ralph("doctor", "--json")
     assert matters(ran, "error")[0] == "git: git is not installed or not on PATH; install git"
+
+
+def test_one_cause_is_one_error(tmp_path: Path, project: Project) -> None:
+    bare = tmp_path / "bare"
+    subprocess.run(["git", "init", "-q", str(bare)], check=True)
+    ran = project.ralph("doctor", "--json", cwd=bare)
+    assert [each["text"] for each in ran.json["diagnoses"] if each["state"] == "error"] == [
+        f"{bare} has no commit yet"
+    ], ran.out
 
 
 def test_a_judge_that_cannot_be_asked_is_none(project: Project) -> None:
