@@ -39,13 +39,16 @@ from rulebook_ralph.run.workers import Workers
 from rulebook_ralph.tasks import disk, edits, prd_file, selection
 from rulebook_ralph.tasks.importers import rulebook
 from rulebook_ralph.tasks.model import Prd
-from rulebook_ralph.tasks.text import json_path
+from rulebook_ralph.tasks.results import CheckResult
+from rulebook_ralph.tasks.text import cut, json_path
 from rulebook_ralph.tasks.validation import near_misses
 from rulebook_ralph.verify.case import Verifiers
 from rulebook_ralph.verify.redaction import Redactor
 
 Report = Callable[[Event], None]
 Reread = Callable[[], Config | None]
+_NOT_FOUND = 127
+_NOT_FOUND_SAID = re.compile(r"(?:^|: )([\w.+-]+): (?:command )?not found$", re.MULTILINE)
 
 
 class Prepared:
@@ -134,7 +137,13 @@ class Prepared:
         return applied.answer
 
     def take_baseline(self) -> None:
-        """What the gates say of the branch before anybody works; with `strict` a red one ends the run here."""
+        """What the gates say of the branch before anybody works. One whose command is not there ends the run here, and
+        with `strict` any that is red. Raises RalphError.
+        """
+        for result in self.verifiers.gates.red_on(self.branch.tip()):
+            if missing := _missing_command(result, self.config):
+                told = f"its command is not found: {missing} (in: {cut(result.command, 200)})"
+                raise RalphError(f"gate {result.step}: {told}; install it, or change verification.steps in config.yaml")
         red = self.verifiers.gates.red_required(self.branch.tip())
         if red and self.options.strict:
             raise RalphError(
@@ -311,6 +320,16 @@ def _reopened(prd: Prd, config: Config, options: RunOptions) -> frozenset[str]:
         and not (task.blocked_reason or "").startswith(NEEDS_APPROVAL)
         and not requirements.over_budget(config, task)
     )
+
+
+def _missing_command(result: CheckResult, config: Config) -> str:
+    """The program that a required gate names and no shell finds; "" where work at a task may bring it: a path into the
+    repository, or a dependency that `setup` installs.
+    """
+    if not result.required or result.exit_code != _NOT_FOUND or config.workspace.setup:
+        return ""
+    names = _NOT_FOUND_SAID.findall(result.output)
+    return next((name for name in names if name in result.command.split()), "")
 
 
 def _fingerprints(project: Project) -> tuple[disk.Fingerprint | None, ...]:

@@ -218,6 +218,20 @@ def test_strict_refuses_a_red_base(project: Project) -> None:
     assert project.ralph("run", "--strict").code == 0
 
 
+def test_a_gate_whose_command_is_not_there_ends_the_run_before_an_agent_is_paid(project: Project) -> None:
+    project.configure(gates=[{"name": "tests", "command": "no-such-runner --all"}])
+    ran = project.ralph("run")
+    assert (ran.code, project.records) == (2, [])
+    assert "gate tests: its command is not found: no-such-runner (in: no-such-runner --all)" in ran.err
+
+
+def test_a_gate_whose_script_a_task_is_to_write_is_only_red(project: Project) -> None:
+    project.configure(gates=[TESTS, {"name": "lint", "kind": "lint", "command": "./lint.sh"}])
+    project.agent("printf '#!/bin/sh\\n' > lint.sh; chmod +x lint.sh\n" + HONEST)
+    ran = project.ralph("run")
+    assert ("is not found" in ran.err, len(project.records)) == (False, 1)
+
+
 def test_detached_head_becomes_the_branch(project: Project) -> None:
     project.commit("second", **{"second.txt": "2\n"})
     project.git("checkout", "-q", "--detach", "HEAD^")
