@@ -48,7 +48,10 @@ def decode_prd(data: bytes, *, name: str = PRD_NAME) -> Prd:
     """The PRD in a file's bytes, whole and checked. Raises RalphError with file, line and what is wrong."""
     raw = json_file.decode(data, name)
     refuse_newer(raw, name)
-    prd = json_file.convert(with_unknown_keys(raw), Prd, data, name)
+    try:
+        prd = json_file.convert(with_unknown_keys(raw), Prd, data, name)
+    except RalphError as error:  # how many more there are only the schema tells, which takes long
+        raise RalphError(f"{error}; for all that is wrong: ralph validate") from None
     if faults := problems_of(prd):
         raise json_file.refusal(name, data, faults[0], more=len(faults) - 1)
     if not any(task.completion or task.overrides for task in prd.tasks):

@@ -99,6 +99,16 @@ def test_one_look_tells_of_every_file_and_section(tmp_path: Path) -> None:
         assert told in found
 
 
+def test_a_run_that_a_misshapen_list_stops_says_where_the_rest_is_told(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    text = project.folder.prd.read_text()
+    project.folder.prd.write_text(text.replace('"priority": 1', '"priority": "high"', 1))
+    refused = project.ralph("run")
+    assert refused.code == 2
+    assert "$.tasks[0].priority: " in refused.err
+    assert refused.err.rstrip().endswith("for all that is wrong: ralph validate")
+
+
 def test_a_broken_template_is_found(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     bad_template(project)
