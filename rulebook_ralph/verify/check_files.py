@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from rulebook_ralph.git.diff import Change, changes
 from rulebook_ralph.git.objects import Entry
@@ -62,14 +63,17 @@ OF_TOOLS: dict[str, tuple[str, ...]] = {
 }
 """Configuration that is a check file where a gate runs the tool."""
 
-_SHELL = {"sh", "bash", "dash", "zsh", "ksh", "source", "."}
+_SHELL = {"sh", "bash", "dash", "zsh", "ksh", "source", ".", "include", "-include"}
 _RUNNING = re.compile(r"(?:python|pypy|node|deno|bun|ruby|perl|php|tsx|ts-node)[\d.]*")
 _WRAPPERS = {"env", "time", "exec", "nice", "command", "npx", "uv", "poetry", "pdm", "hatch", "pipenv", "run", "if"}
 _WRAPPERS |= {"then", "do", "else", "while", "!", "xvfb-run", "stdbuf", "bundle", "@"}
 _ASSIGNED = re.compile(r"\w+=\S*")
 _BETWEEN = re.compile(r"&&|\|\||[;&|()\n`{}]|\$\(")
 _SCRIPT = re.compile(r".+/.+|.+\.(?:sh|bash|py|js|mjs|cjs|ts|rb|pl|php)")
-_NPM = re.compile(r"\b(?:npm|yarn|pnpm|bun)\s+(?:run(?:-script)?\s+)?([\w:.-]+)")
+_NPM = {"npm", "yarn", "pnpm", "bun"}
+_NPM_FOLDER = {"--prefix", "-C", "--dir", "--cwd"}
+_OWN_FOLDER = re.compile(r"\$\(\s*dirname\s+[^()]*\)|\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/\*\}")
+_IN_OWN_FOLDER = re.compile(r"\$\(\s*cd\s+[\"']*([^\"'()&;]+)[\"']*\s*&&\s*pwd(?:\s+-P)?\s*\)")
 _LOOKS = re.compile(r"(?<!\|)\|(?!\|)|\$\(|`|<\(")
 _MOST_SCRIPTS = 50
 _MOST_READ = 200_000
@@ -129,19 +133,23 @@ class CheckFiles:
         )
 
 
-def check_files(gates: Sequence[GateText], read: Read, *, more: Sequence[str] = ()) -> CheckFiles:
-    """The check files for those gates; `read` gives texts of the base, `more` are a project's own globs (`checks`)."""
+def check_files(gates: Sequence[GateText], *reads: Read, more: Sequence[str] = ()) -> CheckFiles:
+    """The check files for those gates. Each of `reads` gives the texts of a commit whose gates count; `more` are a
+    project's own globs (`checks`).
+    """
     scripts: dict[str, tuple[str, ...]] = {}
     configuration = list(CONFIGURATION)
     others: dict[str, Globs] = {}
     npm, words = NpmScripts(), set[str]()
     for gate in gates:
-        texts = _Texts(read, npm)
-        texts.follow(gate)
-        for script in texts.scripts:
+        found = [_Texts(read, npm) for read in reads]
+        for texts in found:
+            texts.follow(gate)
+        for script in dict.fromkeys(script for texts in found for script in texts.scripts):
             scripts[script] = (*scripts.get(script, ()), gate.name)
-        words |= texts.words
-        globs = [glob for tool, several in OF_TOOLS.items() if tool in texts.words for glob in several]
+        named = set().union(*(texts.words for texts in found))
+        words |= named
+        globs = [glob for tool, several in OF_TOOLS.items() if tool in named for glob in several]
         if gate.is_test:
             configuration += globs
         elif globs:
@@ -183,8 +191,12 @@ class _Texts:
                 self.scripts[path] = None  # also one that is not there yet: the gate would run it
                 content = self._read(path)
                 if content is not None:
-                    waiting.append((content[:_MOST_READ], posixpath.dirname(path) if path.endswith(".mk") else folder))
-            waiting += [(command, folder) for command in self._npm.follow(_NPM.findall(text), folder, self._read)]
+                    own = posixpath.relpath(posixpath.dirname(path) or ".", folder)
+                    content = _IN_OWN_FOLDER.sub(r"\1", _OWN_FOLDER.sub(own, content[:_MOST_READ]))
+                    waiting.append((content, posixpath.dirname(path) if path.endswith(".mk") else folder))
+            for names, place in _npm_scripts_in(text):
+                within = posixpath.normpath(posixpath.join(folder, place))
+                waiting += [(command, within) for command in self._npm.follow(names, within, self._read)]
 
     @staticmethod
     def _recipes(words: set[str]) -> Iterator[str]:
@@ -219,17 +231,31 @@ def _commands_in(text: str) -> Iterator[list[str]]:
             yield words
 
 
+def _placed_commands_in(text: str) -> Iterator[tuple[list[str], str]]:
+    """The simple commands of a shell text, each with the folder that `cd` led to before it."""
+    folder = ""
+    for words in _commands_in(text.replace("$PWD/", "").replace("${PWD}/", "")):
+        if words[0] == "cd" and len(words) > 1:
+            folder = posixpath.join(folder, words[1])
+        else:
+            yield words, folder
+
+
 def _scripts_in(text: str) -> Iterator[str]:
-    """The files that a shell text runs: named as a command, or first after an interpreter."""
-    for words in _commands_in(text):
-        program, rest = posixpath.basename(words[0]), words[1:]
-        if program in _SHELL or _RUNNING.fullmatch(program):
-            yield from _first_script(rest)
-        elif _SCRIPT.fullmatch(words[0]):
-            yield words[0]
+    """The files that a shell text runs: named as a command, or after an interpreter, whatever stands before it."""
+    for words, folder in _placed_commands_in(text):
+        for index, word in enumerate(words):
+            program = posixpath.basename(word)
+            if program in _SHELL or _RUNNING.fullmatch(program):
+                yield from (posixpath.join(folder, script) for script in _first_script(words[index + 1 :]))
+                if "-c" not in words[index + 1 :]:
+                    break
+        if _SCRIPT.fullmatch(words[0]):
+            yield posixpath.join(folder, words[0])
 
 
 def _first_script(words: Sequence[str]) -> Iterator[str]:
+    """The first word that looks like a file; where none does, the first that is no option."""
     for index, word in enumerate(words):
         if word == "-m" and index + 1 < len(words):
             module = words[index + 1].replace(".", "/")
@@ -237,9 +263,18 @@ def _first_script(words: Sequence[str]) -> Iterator[str]:
             return
         if word in ("-c", "-e", "--eval", "--test"):
             return
-        if not word.startswith("-"):
+        if not word.startswith("-") and _SCRIPT.fullmatch(word):
             yield word
             return
+    yield from [word for word in words if not word.startswith("-")][:1]
+
+
+def _npm_scripts_in(text: str) -> Iterator[tuple[list[str], str]]:
+    """The names behind `npm run`, whatever options stand between, and the folder that they are meant in."""
+    for words, folder in _placed_commands_in(text):
+        if words[0] in _NPM:
+            place = next((after for word, after in pairwise(words) if word in _NPM_FOLDER), "")
+            yield [word for word in words[1:] if not word.startswith("-")], posixpath.join(folder, place)
 
 
 def _inside(folder: str, name: str) -> str | None:

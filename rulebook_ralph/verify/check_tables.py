@@ -115,7 +115,21 @@ def _parts(kind: str, text: str, tables: Tables) -> tuple[str, str] | None:
             into = checks if tables.is_check(kind, header[1]) else product
         into.append(line)
     parts = "".join(product), "".join(checks).strip("\n") + ("\n" if checks else "")
-    return parts if all(_reads(kind, part) for part in parts) else None
+    return parts if all(_reads(kind, part) for part in parts) and not _hides_checks(kind, parts[0], tables) else None
+
+
+def _hides_checks(kind: str, product: str, tables: Tables) -> bool:
+    """Whether what no header told still holds check tables: by dotted keys, inline tables or escapes."""
+    if kind == "ini":
+        return False
+    parsed = tomllib.loads(product)
+    names = parsed if kind == "cargo" else parsed.get("tool", {})
+    within = "" if kind == "cargo" else "tool."
+    return isinstance(names, dict) and any(
+        tables.is_check(kind, f"{within}{name}.{below}")
+        for name, value in names.items()
+        for below in (value if isinstance(value, dict) else [""])
+    )
 
 
 def _json_parts(text: str, tables: Tables) -> tuple[str, str] | None:

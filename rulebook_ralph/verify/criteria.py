@@ -44,7 +44,7 @@ def criteria_hold(case: Case, examination: Examination) -> Verdict | None:
             feedback=f"What completes this stage does not hold yet.\n\n{verified.feedback}",
         )
     unjudged = next((result for result in verified.results if result.method == "semantic" and result.skipped), None)
-    if unjudged is not None and not verified.proven and _rests_on_a_promise(case, examination):
+    if unjudged is not None and _rests_on_a_promise(case, examination):
         return awaiting_approval("criteria", "no test or command turned from red to green", unjudged.reason)
     if unjudged is None or verified.proven or any(gate.passed for gate in examination.gate_results() if gate.required):
         return None

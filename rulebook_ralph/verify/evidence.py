@@ -6,7 +6,7 @@ must have turned from red to green with the new ones. What no run can decide is 
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import PurePosixPath
 
@@ -88,7 +88,10 @@ class Table:
         ]
         config = self._verifiers.config
         hooks = [GateText(hook.name, hook.command, is_test=False) for hook in config.hooks]
-        return check_files([*steps, *own, *hooks], self._read, more=config.checks)
+        commits = dict.fromkeys((self.case.base, self.case.checks_base))
+        return check_files(
+            [*steps, *own, *hooks], *(partial(self._read, commit) for commit in commits), more=config.checks
+        )
 
     @cached_property
     def commands(self) -> tuple[tuple[str, External], ...]:
@@ -340,13 +343,15 @@ class Table:
         return {step: run for step, run in self.base.items() if step in names}
 
     def _products(self, external: External) -> frozenset[str]:
-        """The programs that a criterion's command runs and that are what is judged, not what judges: those that tests
-        run or import; of one that is yet to be made, where the command looks at its output.
+        """The programs that a criterion's command runs and that are what is judged, not what judges: where the command
+        looks at their output itself, those that tests run or import, and those that are yet to be made.
         """
+        if not decides_itself(external):
+            return frozenset()
         return frozenset(
             path
             for path in programs_of(external.command, external.working_dir)
-            if (decides_itself(external) if self._read(path) is None else self._is_tested(PurePosixPath(path)))
+            if self._read(self.case.base, path) is None or self._is_tested(PurePosixPath(path))
         )
 
     def _is_tested(self, program: PurePosixPath) -> bool:
@@ -354,7 +359,7 @@ class Table:
         named = re.compile(rf"\b(?:import|from|require)\b.*\b{re.escape(program.stem)}\b|\b{re.escape(program.name)}\b")
         tests = Globs(TESTS)
         paths = (path for path in self._repository.entries(self.case.base) if tests.match(path))
-        return any(named.search(self._read(path) or "") for path in islice(paths, _MOST_TESTS_READ))
+        return any(named.search(self._read(self.case.base, path) or "") for path in islice(paths, _MOST_TESTS_READ))
 
     def _command(self, tree: str, name: str, external: External, about: str = "") -> CheckResult:
         return self._gates.command(tree, external, step=name, commit=self.case.base, about=about)
@@ -367,6 +372,6 @@ class Table:
         before, after = (text.splitlines() for text in texts)
         return not set(before) <= set(after)
 
-    def _read(self, path: str) -> str | None:
-        content = self._repository.file_of(self.case.base, path)
+    def _read(self, commit: str, path: str) -> str | None:
+        content = self._repository.file_of(commit, path)
         return None if content is None else content.decode("utf-8", "replace")

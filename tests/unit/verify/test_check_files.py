@@ -16,11 +16,15 @@ FILES = {
     "check.sh": "grep x app.txt && sh part.sh\n",
     "part.sh": "./ci/inner.sh\n",
     "ci/inner.sh": "true\n",
+    "ci/sources.sh": '. "$(dirname "$0")/lib.sh"\nHERE="$(cd "$(dirname "$0")" && pwd)"\n. "$(cd "$(dirname "$0")" && pwd)/more.sh"\n',
+    "ci/lib.sh": "",
+    "ci/more.sh": "",
+    "rules.inc": "",
     "package.json": json.dumps(
         {"scripts": {"test": "npm run unit && eslint .", "unit": "mocha", "start": "node run.js"}}
     ),
     "run.js": "",
-    "Makefile": "lint:\n\tpython tools/lint.py\n",
+    "Makefile": "include rules.inc\nlint:\n\tpython tools/lint.py\n",
     "tools/lint.py": "",
     "main.py": "",
     "app.txt": "x",
@@ -57,6 +61,15 @@ def test_what_no_gate_reads_never(path: str) -> None:
         ("sh check.sh", "ci/inner.sh"),
         ("FOO=1 bash ./check.sh -v", "check.sh"),
         ("cd . && ./ci/inner.sh", "ci/inner.sh"),
+        ("timeout 60 python3 tools/lint.py", "tools/lint.py"),
+        ("cd tools && python3 lint.py", "tools/lint.py"),
+        ("bash -c 'python3 tools/lint.py'", "tools/lint.py"),
+        ("python3 -X dev tools/lint.py", "tools/lint.py"),
+        ("/usr/bin/env python3 tools/lint.py", "tools/lint.py"),
+        ('python3 "$PWD/tools/lint.py"', "tools/lint.py"),
+        ("./ci/sources.sh", "ci/lib.sh"),
+        ("./ci/sources.sh", "ci/more.sh"),
+        ("make -f rules.mk", "rules.inc"),
         ("make lint", "Makefile"),
         ("make lint", "tools/lint.py"),
         ("python -B -m tools.lint", "tools/lint.py"),
@@ -77,6 +90,28 @@ def test_what_a_gate_runs_or_reads(command: str, path: str) -> None:
 def test_what_a_gate_only_looks_at_is_product(command: str) -> None:
     assert not files(command).is_check("app.txt")
     assert not files(command).is_check("main.py")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "npm test",
+        "npm --silent test",
+        "npm -s run test",
+        "npm run --silent test",
+        "npm --prefix . test",
+        "cd . && npm t",
+    ],
+)
+def test_npm_runs_a_script_whatever_its_options(command: str) -> None:
+    assert {"test", "unit"} <= files(command).tables.npm.named
+
+
+def test_gates_of_an_earlier_commit_count_too() -> None:
+    earlier = FILES | {"Makefile": "lint:\n\tpython ci/old.py\n"}
+    found = check_files([GateText("lint", "make lint")], FILES.get, earlier.get)
+    assert found.is_check("tools/lint.py")
+    assert found.is_check("ci/old.py")
 
 
 def test_a_script_that_runs_itself_in_each_workspace_is_followed_once() -> None:
@@ -116,6 +151,8 @@ def tables(*words: str) -> Tables:
         (PYPROJECT.replace("100", "200"), False),
         (PYPROJECT + '[tool.poetry.dependencies]\nsix = "*"\n', False),
         (PYPROJECT.replace("[tool.pytest", "[[tool.pytest"), True),
+        (PYPROJECT + '[tool]\npytest.extra.addopts = "-p quality"\n', True),
+        (PYPROJECT + '["t\\u006fol".pytest.extra]\naddopts = "-p quality"\n', True),
         ("[[[", True),
     ],
 )
