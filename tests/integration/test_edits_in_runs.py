@@ -30,6 +30,8 @@ AGENT = (
     'test "$RALPH_TASK" != last || while ! test -e "$BESIDE/edited"; do sleep 0.05; done\n' + PROMISE
 )
 EDITS_OF_A_RUN = 20
+TAKEN_OVER = 5.0
+"""Seconds in which a run has looked several times; it need not write the file then."""
 Change = Callable[[dict[str, Any]], None]
 
 
@@ -122,7 +124,7 @@ class Editors(threading.Thread):
 
     def _old_buffer(self, change: Change) -> None:
         """What was loaded long ago is written in place, over whatever was saved since and was taken over."""
-        end = time.monotonic() + DEADLINE
+        end = time.monotonic() + TAKEN_OVER
         while self._saved and self._read() == self._saved and time.monotonic() < end:
             time.sleep(0.01)
         self._buffer = self._changed(self._buffer, change)
