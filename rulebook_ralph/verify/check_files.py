@@ -75,6 +75,7 @@ _NPM_FOLDER = {"--prefix", "-C", "--dir", "--cwd"}
 _OWN_FOLDER = re.compile(r"\$\(\s*dirname\s+[^()]*\)|\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/\*\}")
 _IN_OWN_FOLDER = re.compile(r"\$\(\s*cd\s+[\"']*([^\"'()&;]+)[\"']*\s*&&\s*pwd(?:\s+-P)?\s*\)")
 _LOOKS = re.compile(r"(?<!\|)\|(?!\|)|\$\(|`|<\(")
+_IMPORTED = re.compile(r"^\s*(?:from|import)\s+([A-Za-z_]\w*)", re.MULTILINE)
 _MOST_SCRIPTS = 50
 _MOST_READ = 200_000
 
@@ -183,7 +184,7 @@ class _Texts:
             read.add((text, folder))
             before = set(self.words)
             self.words |= {posixpath.basename(word) for word in re.findall(r"[\w./:@+-]+", text)}
-            named = [*_scripts_in(text), *self._recipes(self.words - before)]
+            named = [*_scripts_in(text), *self._recipes(self.words - before), *self._imported(text, folder)]
             for path in (_inside(folder, name) for name in named):
                 if path is None or path in seen or path in gate.product:
                     continue
@@ -197,6 +198,13 @@ class _Texts:
             for names, place in _npm_scripts_in(text):
                 within = posixpath.normpath(posixpath.join(folder, place))
                 waiting += [(command, within) for command in self._npm.follow(names, within, self._read)]
+
+    def _imported(self, text: str, folder: str) -> Iterator[str]:
+        """The modules that a Python script imports from its own folder, which holds no product."""
+        for script in [name for name in _scripts_in(text) if name.endswith(".py") and "/" in name]:
+            content = self._read(_inside(folder, script) or "") or ""
+            beside = (f"{posixpath.dirname(script)}/{module}.py" for module in _IMPORTED.findall(content[:_MOST_READ]))
+            yield from (name for name in beside if self._read(_inside(folder, name) or "") is not None)
 
     @staticmethod
     def _recipes(words: set[str]) -> Iterator[str]:

@@ -25,7 +25,8 @@ FILES = {
     ),
     "run.js": "",
     "Makefile": "include rules.inc\nlint:\n\tpython tools/lint.py\n",
-    "tools/lint.py": "",
+    "tools/lint.py": "import sys\nfrom rules import all_of_them\n",
+    "tools/rules.py": "",
     "main.py": "",
     "app.txt": "x",
 }
@@ -72,6 +73,7 @@ def test_what_no_gate_reads_never(path: str) -> None:
         ("make -f rules.mk", "rules.inc"),
         ("make lint", "Makefile"),
         ("make lint", "tools/lint.py"),
+        ("make lint", "tools/rules.py"),
         ("python -B -m tools.lint", "tools/lint.py"),
         ("npm test", ".eslintrc.json"),
         ("ruff check .", "ruff.toml"),
