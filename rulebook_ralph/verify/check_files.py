@@ -63,7 +63,10 @@ OF_TOOLS: dict[str, tuple[str, ...]] = {
 }
 """Configuration that is a check file where a gate runs the tool."""
 
-_SHELL = {"sh", "bash", "dash", "zsh", "ksh", "source", ".", "include", "-include"}
+_SHELL = {"sh", "bash", "dash", "zsh", "ksh"}
+_BEFORE = _SHELL | {"env", "timeout", "ionice", "setsid", "nohup", "sudo", "xargs"}
+"""What runs a program that is named after it, behind options of its own."""
+_READING = {"source", ".", "include", "-include"}
 _RUNNING = re.compile(r"(?:python|pypy|node|deno|bun|ruby|perl|php|tsx|ts-node)[\d.]*")
 _WRAPPERS = {"env", "time", "exec", "nice", "command", "npx", "uv", "poetry", "pdm", "hatch", "pipenv", "run", "if"}
 _WRAPPERS |= {"then", "do", "else", "while", "!", "xvfb-run", "stdbuf", "bundle", "@"}
@@ -250,15 +253,18 @@ def _placed_commands_in(text: str) -> Iterator[tuple[list[str], str]]:
 
 
 def _scripts_in(text: str) -> Iterator[str]:
-    """The files that a shell text runs: named as a command, or after an interpreter, whatever stands before it."""
+    """The files that a shell text runs: named as a command, or after an interpreter."""
     for words, folder in _placed_commands_in(text):
-        for index, word in enumerate(words):
+        may_follow = posixpath.basename(words[0]) in _BEFORE
+        for index, word in enumerate(words if may_follow else words[:1]):
             program = posixpath.basename(word)
             if program in _SHELL or _RUNNING.fullmatch(program):
                 yield from (posixpath.join(folder, script) for script in _first_script(words[index + 1 :]))
                 if "-c" not in words[index + 1 :]:
                     break
-        if _SCRIPT.fullmatch(words[0]):
+        if words[0] in _READING:
+            yield from (posixpath.join(folder, script) for script in _first_script(words[1:]))
+        elif _SCRIPT.fullmatch(words[0]):
             yield posixpath.join(folder, words[0])
 
 

@@ -87,7 +87,15 @@ def test_what_a_gate_runs_or_reads(command: str, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["grep -q x app.txt", "python main.py.txt", "cat main.py", "mypy main.py", "node --test main.py"]
+    "command",
+    [
+        "grep -q x app.txt",
+        "grep -q . app.txt main.py",
+        "python main.py.txt",
+        "cat main.py",
+        "mypy main.py",
+        "node --test main.py",
+    ],
 )
 def test_what_a_gate_only_looks_at_is_product(command: str) -> None:
     assert not files(command).is_check("app.txt")
