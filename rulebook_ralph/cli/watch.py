@@ -1,5 +1,7 @@
 """`--watch`: one run after another, each under the project's lock; between them an edit is waited for."""
 
+import time
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -21,12 +23,15 @@ from rulebook_ralph.run.control import PAUSED, Orders
 from rulebook_ralph.run.policy import RunTally
 from rulebook_ralph.run.project import RunOptions
 from rulebook_ralph.run.renewal import LastRun, Renewal
-from rulebook_ralph.run.watching import seen, wait_for_change
-from rulebook_ralph.tasks.disk import StateFolder
+from rulebook_ralph.tasks.disk import Fingerprint, StateFolder, fingerprint
 from rulebook_ralph.tasks.model import Prd, Task
 from rulebook_ralph.tasks.prd_file import read_prd
 
 _LOOK = timedelta(seconds=60)
+_QUIET = 0.5
+"""Seconds for which nothing is written any more: an editor's several writes are one edit."""
+
+Seen = tuple[Fingerprint | None, ...]
 
 
 def watch(app: App, flags: Flags, options: RunOptions, console: Console) -> events.RunEnded:
@@ -155,3 +160,19 @@ class _Watch:
 
     def _say(self, level: str, text: str) -> None:
         self.console.report(events.Notice("warning" if level == "warning" else "info", text))
+
+
+def seen(paths: Iterable[Path]) -> Seen:
+    """What tells the present contents of these files from other ones."""
+    return tuple(fingerprint(path) for path in paths)
+
+
+def wait_for_change(paths: Collection[Path], stop: Cancellation, seconds: float, *, since: Seen) -> bool:
+    """Wait until one of the files is another than `since` says, and stays so for a moment."""
+    before, ends = since, time.monotonic() + seconds
+    while time.monotonic() < ends and not stop.wait(_QUIET):
+        now = seen(paths)
+        if now == before != since:
+            return True
+        before = now
+    return False

@@ -10,20 +10,19 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from types import TracebackType
 from typing import Self
 
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.process.cancellation import Cancellation, Either
 from rulebook_ralph.run.lock import Holder
-from rulebook_ralph.run.watching import LOOK, woken_by
 from rulebook_ralph.tasks import disk
 
 MOST_BYTES = 1024 * 1024
 """The longest message."""
 
 _FOLDER = "orders"
+_LOOK = 0.1
 _POLL = 0.02
 _ENDING = 5.0
 _MESSAGE, _ANSWER = ".message", ".answer"
@@ -44,7 +43,7 @@ class Inbox:
         self._folder = private / _FOLDER
         self._address = _address(me)
         self._take = take
-        self._ended = Cancellation()
+        self._ended = Event()
         self._thread = Thread(target=self._serve, name="ralph-inbox", daemon=True)
         self.problem = ""
 
@@ -75,12 +74,8 @@ class Inbox:
             disk.replace_file(self._folder / f"{token}{_ANSWER}", data)
 
     def _serve(self) -> None:
-        woken = Cancellation()
-        with woken_by(self._folder, woken):
-            while not self._ended.is_set():
-                woken.clear()
-                self._look()
-                Either(self._ended, woken).wait(LOOK)
+        while not self._ended.wait(_LOOK):
+            self._look()
 
     def _look(self) -> None:
         try:
