@@ -11,9 +11,9 @@ import msgspec
 from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.agent import Probe
 from rulebook_ralph.agents.roster import settings_of
-from rulebook_ralph.cli.app import App
-from rulebook_ralph.cli.options import json_object
-from rulebook_ralph.cli.places import open_project, require_agreed
+from rulebook_ralph.cli.app import App, json_object
+from rulebook_ralph.cli.places import open_project
+from rulebook_ralph.cli.trust import require_agreed
 from rulebook_ralph.config.layers import load_config
 from rulebook_ralph.config.settings import Config, Executor
 from rulebook_ralph.errors import RalphError

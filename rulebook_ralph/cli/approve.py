@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 import click
 
-from rulebook_ralph.cli.app import App
+from rulebook_ralph.cli.app import App, interruptible
 from rulebook_ralph.cli.delivery import prepared
-from rulebook_ralph.cli.options import interruptible
 from rulebook_ralph.cli.places import state_folder
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.report.console import Console

@@ -7,9 +7,8 @@ import click
 
 from rulebook_ralph.agents.roster import Roster
 from rulebook_ralph.cli import config_files
-from rulebook_ralph.cli.app import App
+from rulebook_ralph.cli.app import App, json_object
 from rulebook_ralph.cli.config_files import ConfigFile
-from rulebook_ralph.cli.options import json_object
 from rulebook_ralph.config.editing import block_lines, one_line, with_value, without
 from rulebook_ralph.config.keys import KeyPlace, default_at, given_value, has, named, place_of, value_at
 from rulebook_ralph.config.layers import BUILT_IN, LoadedConfig, load_config

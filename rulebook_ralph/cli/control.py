@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from rulebook_ralph.cli.app import App
-from rulebook_ralph.cli.options import Duration
+from rulebook_ralph.cli.app import App, Duration
 from rulebook_ralph.cli.places import open_root, refuse_agents
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.run import lock

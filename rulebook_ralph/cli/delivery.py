@@ -5,28 +5,27 @@ that goes on; all else happens under the project's lock.
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
 from rulebook_ralph.cli.app import App
-from rulebook_ralph.cli.places import OpenedProject, open_project, open_root, refuse_agents, require_agreed
+from rulebook_ralph.cli.places import OpenedProject, open_project, open_root, project_with, refuse_agents
+from rulebook_ralph.cli.trust import require_agreed
 from rulebook_ralph.config.settings import Config
-from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git.attempts import state_reference
 from rulebook_ralph.git.repository import Repository
 from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report.events import Event
 from rulebook_ralph.run import control, lock
 from rulebook_ralph.run.journal import Journal
-from rulebook_ralph.run.project import Project, RunOptions
+from rulebook_ralph.run.project import RunOptions
 from rulebook_ralph.tasks import disk, edits, history, prd_file
 from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.edits import Done, Edit, EditRefusedError, Remove, Reopen, Unblock
 from rulebook_ralph.tasks.model import Prd
-from rulebook_ralph.tasks.text import Fault, dotted
 
 if TYPE_CHECKING:
     from rulebook_ralph.run.start import Prepared
@@ -37,27 +36,6 @@ TASKS_STAY = "the task list may not be changed"
 _COMMAND = "task"
 _OTHERS = 5.0
 _PAUSE = 0.05
-
-Namer = Callable[[Fault], str]
-"""The name under which a person gave the value that is at fault."""
-
-
-def place_of(fault: Fault) -> str:
-    """The keys of the value within its task; empty for the task itself."""
-    return dotted("", fault.path).removeprefix(".")
-
-
-def carry_out(app: App, edit: Edit, *, name: Namer = place_of) -> int:
-    """Deliver the edit and say what came of it, every problem on a line of its own; returns the exit code."""
-    with app.console() as console:
-        try:
-            console.line(deliver(app, edit))
-        except EditRefusedError as error:
-            lines = (f"{where}: {fault.message}" if (where := name(fault)) else fault.message for fault in error.faults)
-            for line in dict.fromkeys(lines):
-                console.error(line)
-            return error.exit_code
-    return ExitCode.OK
 
 
 def deliver(app: App, edit: Edit) -> str:
@@ -83,7 +61,7 @@ def deliver(app: App, edit: Edit) -> str:
                     if app.clock.monotonic() > deadline:
                         raise
                 else:
-                    return _write(app, root, repository, edit)
+                    return _write(app, StateFolder(root), repository, edit)
         time.sleep(_PAUSE)
 
 
@@ -100,14 +78,13 @@ def _given(app: App, repository: Repository, order: control.Edit) -> str:
     return answer.text
 
 
-def _write(app: App, root: Path, repository: Repository, edit: Edit) -> str:
+def _write(app: App, folder: StateFolder, repository: Repository, edit: Edit) -> str:
     """Under the lock: nobody else writes. Returns the line for the person.
 
     Where Ralph has saved the state already, the edit is saved there too: then it is known to be Ralph's own. Else, and
     where another branch is checked out, the file is left as an editor leaves it, with the time of its last version.
     """
-    folder = StateFolder(root)
-    require_settled(folder, edit)
+    _require_settled(folder, edit)
     before = prd_file.read_prd(folder.prd)
     answer = ""
 
@@ -118,16 +95,7 @@ def _write(app: App, root: Path, repository: Repository, edit: Edit) -> str:
         return applied.prd
 
     if repository.branch() == before.work_branch and repository.commit_of(state_reference(before.project)):
-        project = Project(
-            root=root,
-            repository=repository,
-            folder=folder,
-            config=Config(),
-            environment=app.environment,
-            home=app.home,
-            cache=repository.private,
-        )
-        journal = Journal(project, before, clock=app.clock, notice=lambda _level, _text: None)
+        journal = Journal(project_with(app, Config()), before, clock=app.clock, notice=lambda _level, _text: None)
         journal.edit(change)
     else:
         after = change(before)
@@ -137,7 +105,7 @@ def _write(app: App, root: Path, repository: Repository, edit: Edit) -> str:
     return answer
 
 
-def require_settled(folder: StateFolder, edit: Edit | None = None) -> None:
+def _require_settled(folder: StateFolder, edit: Edit | None = None) -> None:
     """Raises RalphError where a dead run's iteration is to be recovered first: it decides about the task's status."""
     for record in history.unsettled(folder):
         moves = isinstance(edit, Unblock | Reopen | Done | Remove) and edit.task_id in record.tasks
@@ -154,7 +122,7 @@ def alone(app: App, command: str) -> Iterator[OpenedProject]:
     refuse_agents(app, f"'ralph {command}' is refused")
     opened = open_project(app)
     with lock.hold(opened.project.private, command, since=app.clock.iso()):
-        require_settled(opened.project.folder)
+        _require_settled(opened.project.folder)
         yield opened
 
 

@@ -9,17 +9,10 @@ import click
 
 from rulebook_ralph import __version__
 from rulebook_ralph.cli import doctor_agents
-from rulebook_ralph.cli.app import App
+from rulebook_ralph.cli.app import App, interruptible, trust_commands
 from rulebook_ralph.cli.diagnosis import Diagnosis, exit_code, ok, refused, unknown, warning, wrong
-from rulebook_ralph.cli.options import interruptible, trust_commands
-from rulebook_ralph.cli.places import (
-    OpenedProject,
-    open_project,
-    open_root,
-    private_folder,
-    project_root,
-    require_agreed,
-)
+from rulebook_ralph.cli.places import OpenedProject, open_project, open_root, private_folder, project_root
+from rulebook_ralph.cli.trust import require_agreed
 from rulebook_ralph.cli.validate import all_problems
 from rulebook_ralph.config import requirements
 from rulebook_ralph.config.settings import Config

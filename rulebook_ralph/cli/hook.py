@@ -13,9 +13,10 @@ import psutil
 from rulebook_ralph import entry, resources
 from rulebook_ralph.cli import official_loop
 from rulebook_ralph.cli.app import App
-from rulebook_ralph.cli.places import open_project, project_root, require_agreed
+from rulebook_ralph.cli.places import open_project, project_root
 from rulebook_ralph.cli.run import end_orphans
 from rulebook_ralph.cli.session_stop import Messages, agent_process, end_loop, session_lock, take_stop
+from rulebook_ralph.cli.trust import require_agreed
 from rulebook_ralph.config import requirements
 from rulebook_ralph.config.settings import InsistentConfig
 from rulebook_ralph.errors import ExitCode, RalphError

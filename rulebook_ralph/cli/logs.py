@@ -11,8 +11,7 @@ from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.command import PlainTextReader
 from rulebook_ralph.agents.limit_times import local_clock
 from rulebook_ralph.agents.roster import Roster
-from rulebook_ralph.cli.app import App
-from rulebook_ralph.cli.options import interruptible
+from rulebook_ralph.cli.app import App, interruptible
 from rulebook_ralph.cli.places import open_project
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.git.repository import GitError

@@ -45,7 +45,7 @@ GROUPS = (
     ),
     Group(
         "Where the tasks stand; what depends on what, as Mermaid",
-        {"status": "status:command", "graph": "graph:command"},
+        {"status": "status:command", "graph": "summary:graph_command"},
     ),
     Group(
         "The iterations so far; one of them; what its agent did",
@@ -53,9 +53,12 @@ GROUPS = (
     ),
     Group(
         "What was done, and a review of it, for a pull request",
-        {"summary": "summary:command", "review": "review:command"},
+        {"summary": "summary:summary_command", "review": "review:command"},
     ),
-    Group("Bring back an attempt; remove old ones", {"restore": "restore:command", "prune": "prune:command"}),
+    Group(
+        "Bring back an attempt; remove old ones",
+        {"restore": "attempts:restore_command", "prune": "attempts:prune_command"},
+    ),
     Group(
         "Whether a run could start; what is wrong with the files",
         {"doctor": "doctor:command", "validate": "validate:command"},
@@ -66,7 +69,7 @@ GROUPS = (
     ),
     Group(
         "The agents and what each supports; shell completion",
-        {"agents": "agents:command", "completion": "completion:command"},
+        {"agents": "agents:command", "completion": "main:completion"},
     ),
     Group(
         "Ralph inside Claude Code: its plugin; what that calls", {"plugin": "plugin:command", "hook": "hook:command"}
@@ -74,6 +77,12 @@ GROUPS = (
 )
 FORMER_NAMES = {"task-create": "task add", "task-edit": "task edit", "task-list": "task list", "task-show": "task show"}
 """What the specifications call them, and what they are today; `ralph-status` is `status`."""
+SHELLS = {
+    "bash": 'eval "$(ralph completion bash)"   # in ~/.bashrc',
+    "zsh": 'eval "$(ralph completion zsh)"    # in ~/.zshrc, after compinit',
+    "fish": "ralph completion fish | source     # in ~/.config/fish/config.fish",
+}
+"""Where the script that completes commands and options belongs."""
 COMMANDS = {name: place for group in GROUPS for name, place in group.commands.items()}
 
 
@@ -119,6 +128,18 @@ def root() -> None:
     """Ralph gives a repository's tasks to a coding agent, one at a time with fresh context, checks each result itself,
     and commits what holds.
     """
+
+
+@click.command(epilog="\b\n" + "\n".join(SHELLS.values()))
+@click.argument("shell", type=click.Choice(tuple(SHELLS)))
+@click.pass_obj
+def completion(app: App, shell: str) -> None:
+    """Print the completion script for a shell."""
+    from click import shell_completion  # noqa: PLC0415 - only here
+
+    kind = getattr(shell_completion, f"{shell.title()}Complete")
+    with app.console() as console:
+        console.verbatim(kind(root, {}, "ralph", "_RALPH_COMPLETE").source())
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

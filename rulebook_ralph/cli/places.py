@@ -8,12 +8,11 @@ from rulebook_ralph import entry
 from rulebook_ralph.cli.app import App
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks.disk import StateFolder, find_root
-from rulebook_ralph.tasks.model import Prd, Task
-from rulebook_ralph.tasks.text import escaped
 
 if TYPE_CHECKING:  # not for commands that read a file and are quick
     from rulebook_ralph.config.detection import Discovery
     from rulebook_ralph.config.layers import LoadedConfig
+    from rulebook_ralph.config.settings import Config
     from rulebook_ralph.git.repository import Repository
     from rulebook_ralph.run.project import Project
 
@@ -72,13 +71,20 @@ def open_project(app: App, flags: Mapping[str, object] | None = None) -> OpenedP
     """The project around the current folder, with its configuration. Raises RalphError."""
     from rulebook_ralph.config.detection import gates_or_found  # noqa: PLC0415 - see above
     from rulebook_ralph.config.layers import load_config  # noqa: PLC0415
-    from rulebook_ralph.git.cache import cache_root  # noqa: PLC0415
-    from rulebook_ralph.run.project import Project  # noqa: PLC0415
 
     root, repository = open_root(app)
     loaded = load_config(root, app.home, app.environment, flags)
     config, found = gates_or_found(loaded, root, tracked_by(repository), app.environment.get("PATH"))
-    project = Project(
+    return OpenedProject(project_with(app, config), loaded, found)
+
+
+def project_with(app: App, config: "Config") -> "Project":
+    """The project around the current folder, with that configuration. Raises RalphError."""
+    from rulebook_ralph.git.cache import cache_root  # noqa: PLC0415 - see above
+    from rulebook_ralph.run.project import Project  # noqa: PLC0415
+
+    root, repository = open_root(app)
+    return Project(
         root=root,
         repository=repository,
         folder=StateFolder(root),
@@ -87,16 +93,6 @@ def open_project(app: App, flags: Mapping[str, object] | None = None) -> OpenedP
         home=app.home,
         cache=cache_root(app.environment, app.home),
     )
-    return OpenedProject(project, loaded, found)
-
-
-def require_agreed(app: App, opened: OpenedProject, *, trusted: bool = False, asks: bool = True) -> None:
-    """Raises RalphError where the project has commands that came from others, and nobody agreed to them; at a terminal
-    a person is asked, unless `asks` says otherwise.
-    """
-    from rulebook_ralph.cli import trust  # noqa: PLC0415 - see above
-
-    trust.require_agreed(app, opened.project, opened.loaded, trusted=trusted, asks=asks)
 
 
 def tracked_by(repository: "Repository") -> Callable[[Sequence[str]], Collection[str]]:
@@ -131,16 +127,3 @@ def _within_run(lock_file: Path) -> bool:
         return holder.pid in {parent.pid for parent in psutil.Process().parents()}
     except psutil.Error:
         return False
-
-
-def task_of(prd: Prd, task_id: str) -> Task:
-    """The task of that id. Raises RalphError, which suggests the nearest."""
-    for task in prd.tasks:
-        if task.id == task_id:
-            return task
-    from difflib import get_close_matches  # noqa: PLC0415 - only a wrong name needs it
-
-    folded = {task.id.casefold(): task.id for task in prd.tasks}
-    near = get_close_matches(task_id[:200].casefold(), folded, n=1)
-    hint = f"did you mean '{folded[near[0]]}'?" if near else "'ralph task list' has all"
-    raise RalphError(f"there is no task '{escaped(task_id)}'; {hint}")

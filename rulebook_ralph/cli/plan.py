@@ -9,10 +9,10 @@ from rulebook_ralph.agents.prices import Ledger
 from rulebook_ralph.agents.question import names_agent
 from rulebook_ralph.agents.roster import Roster
 from rulebook_ralph.cli import plan_text, run, wish
-from rulebook_ralph.cli.app import App
+from rulebook_ralph.cli.app import App, interruptible
 from rulebook_ralph.cli.delivery import deliver
-from rulebook_ralph.cli.options import interruptible
-from rulebook_ralph.cli.places import OpenedProject, open_project, refuse_agents, require_agreed
+from rulebook_ralph.cli.places import OpenedProject, open_project, refuse_agents
+from rulebook_ralph.cli.trust import require_agreed
 from rulebook_ralph.config.settings import AskedModel
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.report.console import Console

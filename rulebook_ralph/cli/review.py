@@ -9,9 +9,9 @@ import click
 from rulebook_ralph import __version__
 from rulebook_ralph.agents.question import names_agent
 from rulebook_ralph.agents.roster import Roster
-from rulebook_ralph.cli.app import App
-from rulebook_ralph.cli.options import interruptible, trust_commands
-from rulebook_ralph.cli.places import open_project, refuse_agents, require_agreed
+from rulebook_ralph.cli.app import App, interruptible, trust_commands
+from rulebook_ralph.cli.places import open_project, refuse_agents
+from rulebook_ralph.cli.trust import require_agreed
 from rulebook_ralph.config.settings import Config, Reviewer
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.process.cancellation import Cancellation

@@ -8,10 +8,10 @@ from msgspec.structs import replace as replaced
 
 from rulebook_ralph.agents.roster import Roster
 from rulebook_ralph.cli import wish
-from rulebook_ralph.cli.app import App
+from rulebook_ralph.cli.app import App, Duration, interruptible, trust_commands
 from rulebook_ralph.cli.delivery import TASKS_STAY, deliver
-from rulebook_ralph.cli.options import Duration, interruptible, trust_commands
-from rulebook_ralph.cli.places import OpenedProject, open_project, open_root, refuse_agents, require_agreed
+from rulebook_ralph.cli.places import OpenedProject, open_project, open_root, refuse_agents
+from rulebook_ralph.cli.trust import require_agreed
 from rulebook_ralph.config.settings import MOST_WORKERS, Config
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.process.cancellation import Cancellation

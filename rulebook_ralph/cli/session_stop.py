@@ -11,8 +11,7 @@ from msgspec import structs
 
 from rulebook_ralph.agents.claude_session import sizes
 from rulebook_ralph.cli import official_loop
-from rulebook_ralph.cli.app import App
-from rulebook_ralph.cli.options import interruptible
+from rulebook_ralph.cli.app import App, interruptible
 from rulebook_ralph.cli.places import open_root
 from rulebook_ralph.cli.run import end_orphans
 from rulebook_ralph.entry import SESSION_NOTE

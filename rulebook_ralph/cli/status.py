@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 import msgspec
 
-from rulebook_ralph.cli.app import App
-from rulebook_ralph.cli.options import json_object
+from rulebook_ralph.cli.app import App, json_object
 from rulebook_ralph.cli.places import open_root, private_folder, state_folder
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.report.console import Console

@@ -2,8 +2,7 @@
 
 import click
 
-from rulebook_ralph.cli.app import App
-from rulebook_ralph.cli.options import json_object
+from rulebook_ralph.cli.app import App, json_object
 from rulebook_ralph.cli.places import refuse_agents, state_folder
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.run import templates

@@ -6,20 +6,17 @@ from pathlib import Path
 import click
 
 from rulebook_ralph.cli.app import App
-from rulebook_ralph.cli.places import open_project, refuse_agents
+from rulebook_ralph.cli.places import OpenedProject, open_project, refuse_agents
 from rulebook_ralph.config import trust
 from rulebook_ralph.config.commands import ConfiguredCommand
-from rulebook_ralph.config.layers import LoadedConfig
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.git.repository import GitError, Repository
 from rulebook_ralph.process.orphans import carries_mark
 from rulebook_ralph.report.console import Console
-from rulebook_ralph.run.project import Project
 from rulebook_ralph.tasks import prd_file
 from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.text import counted, escaped, some
-from rulebook_ralph.verify.redaction import Redactor
 
 _SHOWN = 3
 
@@ -36,19 +33,15 @@ def command(app: App, *, yes: bool, json: bool) -> int:
     """
     refuse_agents(app, "'ralph trust' is refused")
     opened = open_project(app)
-    place = _place(app, opened.project.root, opened.project.repository)
-    found = _look(app, opened.project, opened.loaded)
-    clean = Redactor(app.environment).clean
+    place, found = look(app, opened)
     new = {each.digest for each in found.new}
     with app.console(json=json) as console:
-        _show(console, found.all, new, clean=Redactor(app.environment))
-        if new:
-            _require_consent(app, console, len(new), yes=yes, asks=not json)
+        _show(console, found.all, new)
+        if new and not yes:
+            _require_consent(app, console, len(new), asks=not json)
         trust.agree(place, found.all)
         if json:
-            listed = [
-                {"place": each.place, "command": clean(each.text), "new": each.digest in new} for each in found.all
-            ]
+            listed = [{"place": each.place, "command": each.text, "new": each.digest in new} for each in found.all]
             console.json({"success": True, "commands": listed})
         elif new:
             console.line(f"agreed to {counted(len(new), 'command')} in {place.root}")
@@ -57,49 +50,45 @@ def command(app: App, *, yes: bool, json: bool) -> int:
     return ExitCode.OK
 
 
-def require_agreed(
-    app: App, project: Project, loaded: LoadedConfig, *, trusted: bool = False, asks: bool = True
-) -> None:
+def require_agreed(app: App, opened: OpenedProject, *, trusted: bool = False, asks: bool = True) -> None:
     """Raises RalphError where a command came from others and nobody agreed to it; at a terminal a person is asked.
 
     `trusted` is `--trust-commands`; without `asks` nobody is asked, as where a display is on the screen.
     """
     if trusted:
         return
-    found = _look(app, project, loaded)
+    place, found = look(app, opened)
     if not found.new:
         return
     if not (asks and app.has_person) or carries_mark(app.environment):
-        raise RalphError(refusal(project.root, found.new))
+        told = some([escaped(f"{each.place}: {each.text}") for each in found.new], _SHOWN, "; ")
+        raise RalphError(
+            f"{counted(len(found.new), 'command')} in {place.root} came from others and need your consent ({told}); to "
+            "look and agree: ralph trust (in CI: --trust-commands)"
+        )
     with app.console() as console:
-        console.line(f"These commands in {project.root} came from others:")
-        _show(console, found.new, {each.digest for each in found.new}, clean=Redactor(app.environment))
-        _require_consent(app, console, len(found.new), yes=False, asks=True)
-    trust.agree(_place(app, project.root, project.repository), found.new)
-
-
-def refusal(root: Path, new: Sequence[ConfiguredCommand]) -> str:
-    """The line that says which commands came from others, and how to agree to them."""
-    told = some([escaped(f"{each.place}: {each.text}") for each in new], _SHOWN, "; ")
-    return (
-        f"{counted(len(new), 'command')} in {root} came from others and need your consent ({told}); to look and agree: "
-        "ralph trust (in CI: --trust-commands)"
-    )
+        console.line(f"These commands in {place.root} came from others:")
+        _show(console, found.new, {each.digest for each in found.new})
+        _require_consent(app, console, len(found.new), asks=True)
+    trust.agree(place, found.new)
 
 
 def note_import(
     app: App, root: Path, repository: Repository, tasks: Iterable[Task], sources: Sequence[Path]
 ) -> tuple[ConfiguredCommand, ...]:
     """The commands of imported tasks that wait for `ralph trust`, as others wrote the files. Raises RalphError."""
-    return trust.imported(_place(app, root, repository), tasks, sources, _asking(repository))
+    return trust.imported(scope(app, root, repository), tasks, sources, _asking(repository))
 
 
-def _look(app: App, project: Project, loaded: LoadedConfig) -> trust.ProjectCommands:
-    place = _place(app, project.root, project.repository)
-    return trust.look(place, loaded, _tasks(project.folder), _asking(project.repository))
+def look(app: App, opened: OpenedProject) -> tuple[trust.TrustScope, trust.ProjectCommands]:
+    """All commands of the project, and those among them that nobody agreed to. Raises RalphError."""
+    project = opened.project
+    place = scope(app, project.root, project.repository)
+    return place, trust.look(place, opened.loaded, tasks_of(project.folder), _asking(project.repository))
 
 
-def _place(app: App, root: Path, repository: Repository) -> trust.TrustScope:
+def scope(app: App, root: Path, repository: Repository) -> trust.TrustScope:
+    """What an agreement here is about, and where it is kept."""
     return trust.TrustScope(root, repository.common_dir, trust.records_folder(app.environment, app.home))
 
 
@@ -113,7 +102,7 @@ def _asking(repository: Repository) -> trust.Ask:
     return ask
 
 
-def _tasks(folder: StateFolder) -> tuple[Task, ...]:
+def tasks_of(folder: StateFolder) -> tuple[Task, ...]:
     """The tasks that may have commands. Raises RalphError where the list cannot be read."""
     if not folder.prd.exists() and not folder.prd.is_symlink():
         return ()
@@ -122,15 +111,13 @@ def _tasks(folder: StateFolder) -> tuple[Task, ...]:
     return prd_file.decode_prd_quick(data, name=str(folder.prd)).tasks if found is None else found
 
 
-def _show(console: Console, commands: Iterable[ConfiguredCommand], new: set[str], *, clean: Redactor) -> None:
+def _show(console: Console, commands: Iterable[ConfiguredCommand], new: set[str]) -> None:
     for each in commands:
-        console.line(f"  {'new   ' if each.digest in new else 'agreed'}  {clean.clean(str(each))}")
+        console.line(f"  {'new   ' if each.digest in new else 'agreed'}  {each}")
 
 
-def _require_consent(app: App, console: Console, count: int, *, yes: bool, asks: bool) -> None:
+def _require_consent(app: App, console: Console, count: int, *, asks: bool) -> None:
     """Raises RalphError without it; asks where there is somebody to ask, and stdout is not for an object alone."""
-    if yes:
-        return
     if not (asks and app.has_person):
         raise RalphError("no command was agreed to; look at them, then give --yes")
     console.line("They run under your account.")

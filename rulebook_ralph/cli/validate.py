@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from rulebook_ralph import resources
-from rulebook_ralph.cli.app import App
-from rulebook_ralph.cli.options import json_object
+from rulebook_ralph.cli.app import App, json_object
 from rulebook_ralph.cli.places import open_project, state_folder
 from rulebook_ralph.config.layers import PROJECT_CONFIG, load_config, problems_in, user_config
 from rulebook_ralph.config.settings import Config

@@ -2,13 +2,14 @@
 
 import click
 
-from rulebook_ralph.cli.app import App
-from rulebook_ralph.cli.options import interruptible, trust_commands
-from rulebook_ralph.cli.places import open_project, require_agreed, task_of
+from rulebook_ralph.cli.app import App, interruptible, trust_commands
+from rulebook_ralph.cli.places import open_project
+from rulebook_ralph.cli.trust import require_agreed
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.report.console import Console
 from rulebook_ralph.run import verifying
 from rulebook_ralph.run.verifying import StageVerdict, VerifyOutcome
+from rulebook_ralph.tasks.edits import find
 from rulebook_ralph.tasks.model import Prd, Task
 from rulebook_ralph.tasks.prd_file import read_prd
 from rulebook_ralph.tasks.results import CheckResult, feedback_excerpt
@@ -47,7 +48,7 @@ def command(app: App, task_ids: tuple[str, ...], *, trust_commands: bool, json: 
 
 def _chosen(prd: Prd, task_ids: tuple[str, ...]) -> tuple[Task, ...]:
     if task_ids:
-        return tuple(task_of(prd, task_id) for task_id in dict.fromkeys(task_ids))
+        return tuple(find(prd, task_id) for task_id in dict.fromkeys(task_ids))
     return tuple(task for task in prd.tasks if task.status == "completed")
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 
-from rulebook_ralph.cli.app import App
-from rulebook_ralph.cli.options import interruptible
+from rulebook_ralph.cli.app import App, interruptible
 from rulebook_ralph.cli.places import open_project, open_root
 from rulebook_ralph.cli.run import INTERRUPTING, Flags, run_once, steering
 from rulebook_ralph.config.layers import user_config

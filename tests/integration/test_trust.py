@@ -68,7 +68,7 @@ class Project:
         """The places of the commands that nobody agreed to."""
         app = self.app()
         opened = open_project(app)
-        return [each.place for each in trust_command._look(app, opened.project, opened.loaded).new]
+        return [each.place for each in trust_command.look(app, opened)[1].new]
 
     def clone(self, folder: Path) -> "Project":
         subprocess.run(["git", "clone", "-q", str(self.root), str(folder)], check=True)
@@ -77,7 +77,7 @@ class Project:
     def forget(self) -> None:
         """As on a machine where nothing was agreed to yet."""
         app = self.app()
-        place = trust_command._place(app, self.root, open_repository(self.root, app.environment))
+        place = trust_command.scope(app, self.root, open_repository(self.root, app.environment))
         trust.record_file(place).unlink(missing_ok=True)
 
 
@@ -133,8 +133,8 @@ def test_a_clone_runs_nothing_until_somebody_agreed(mine: Project, tmp_path: Pat
     with pytest.raises(
         RalphError, match=r"6 commands in .* came from others .*gate tests: make test.*ralph trust \(in CI"
     ):
-        trust_command.require_agreed(app, opened.project, opened.loaded)
-    trust_command.require_agreed(app, opened.project, opened.loaded, trusted=True)
+        trust_command.require_agreed(app, opened)
+    trust_command.require_agreed(app, opened, trusted=True)
     code, shown = clone.ralph("trust")
     assert code == 2
     assert "--yes" in shown
@@ -145,7 +145,7 @@ def test_a_clone_runs_nothing_until_somebody_agreed(mine: Project, tmp_path: Pat
     assert clone.ralph("trust", "--yes", "--json")[0] == 0
     code, shown = clone.ralph("trust")
     assert (code, "nothing to agree to" in shown, "agreed  gate evil" in shown) == (0, True, True)
-    trust_command.require_agreed(app, opened.project, opened.loaded)
+    trust_command.require_agreed(app, opened)
 
 
 @pytest.mark.parametrize("how", ["fast-forward", "merge", "rebase", "switch", "cherry-pick", "merging"])
@@ -278,7 +278,7 @@ def test_what_an_import_brings_waits_unless_the_file_is_ones_own(mine: Project, 
         theirs.tasks(coder={**EXTERNAL, "verificationConfig": {"command": f"echo {source}"}})
         app = theirs.app()
         opened = open_project(app)
-        tasks = trust_command._tasks(opened.project.folder)
+        tasks = trust_command.tasks_of(opened.project.folder)
         repository = opened.project.repository
         return [
             each.place
@@ -315,7 +315,7 @@ def test_at_a_terminal_new_commands_are_shown_and_asked_about(
         app = clone.app()
         opened = open_project(app)
         with pytest.raises(RalphError, match=r"1 command in .* came from others"):
-            trust_command.require_agreed(app, opened.project, opened.loaded)
+            trust_command.require_agreed(app, opened)
 
 
 def test_json_asks_nothing_at_a_terminal(mine: Project, tmp_path: Path) -> None:
@@ -342,7 +342,7 @@ def test_a_record_that_would_lie_in_the_project_is_refused_and_one_in_it_not_bel
     code, shown = clone.ralph("trust", "--yes", **inside)
     assert (code, "XDG_STATE_HOME" in shown) == (2, True)
     assert clone.ralph("trust", XDG_STATE_HOME="state")[0] == 2, "a relative one is ignored"
-    place = trust_command._place(clone.app(), clone.root, open_repository(clone.root, os.environ))
+    place = trust_command.scope(clone.app(), clone.root, open_repository(clone.root, os.environ))
     trust.record_file(place).parent.mkdir(parents=True)
     for text in ("", "[", '{"repository": "/other", "agreed": []}', "[" * 10000):
         trust.record_file(place).write_text(text)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from rulebook_ralph.agents.anthropic_model import full_name
 from rulebook_ralph.agents.question import Question
-from rulebook_ralph.cli.task import add_command
+from rulebook_ralph.cli.task_edit import add_command
 from rulebook_ralph.config import requirements
 from rulebook_ralph.config.settings import Config, Judge, Limits, Ralph, VerificationStep
 from rulebook_ralph.errors import RalphError

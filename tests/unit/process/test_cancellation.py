@@ -13,7 +13,7 @@ from types import CodeType, FrameType
 
 import pytest
 
-from rulebook_ralph.cli.options import interruptible
+from rulebook_ralph.cli.app import interruptible
 from rulebook_ralph.process.cancellation import Cancellation, Either
 
 Trace = Callable[[FrameType, str, object], "Trace | None"]
