@@ -17,7 +17,7 @@ import click
 
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.process.cancellation import Cancellation, Either
-from rulebook_ralph.report.console import Console, open_console
+from rulebook_ralph.report.console import Console
 from rulebook_ralph.verify.redaction import Redactor
 
 _FORM = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?", re.ASCII)
@@ -53,7 +53,7 @@ class App:
         with ExitStack() as stack:
             pager = stack.enter_context(self._pager()) if paged and not json and self.stdout.isatty() else None
             yield stack.enter_context(
-                open_console(
+                Console(
                     pager or self.stdout,
                     self.stderr,
                     environment=self.environment,

@@ -1,17 +1,21 @@
 """The live display: lines at the bottom of the terminal that follow the run; what is finished scrolls away above."""
 
 import atexit
+import os
+import select
+import termios
+import tty
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from threading import Event as Signal
 from threading import RLock, Thread
 from typing import IO, cast
 
 from rich.console import Console as RichConsole
-from rich.console import ConsoleDimensions, ConsoleOptions, Group, RenderResult
 from rich.control import Control
-from rich.live import Live
+from rich.segment import ControlType
 from rich.text import Text
 
 from rulebook_ralph.report import words
@@ -26,9 +30,7 @@ from rulebook_ralph.report.events import (
     RunPlanned,
     WithinIteration,
 )
-from rulebook_ralph.report.frame import frame
-from rulebook_ralph.report.keys import Keyboard
-from rulebook_ralph.report.scene import Lane, Scene
+from rulebook_ralph.report.screen import Lane, Scene, frame
 from rulebook_ralph.report.stream import Stream
 from rulebook_ralph.tasks.results import CheckResult
 from rulebook_ralph.tasks.text import clipped, duration
@@ -46,6 +48,8 @@ _MARKS = {
 _PAUSE = 0.25
 """Seconds between two frames."""
 _MOST_REPAINTED = 200
+_LOOK = 0.5
+"""Seconds after which it is looked whether the terminal is still our own: ^Z and `fg` change that."""
 
 Steer = Callable[[str, int], None]
 
@@ -53,46 +57,57 @@ Steer = Callable[[str, int], None]
 class LiveDisplay:
     """Shows events on a terminal. Call `close` at the end, whatever happens: it puts the terminal back.
 
-    `report` only notes an agent's activity; a thread draws, where something has changed. Safe to call from several
-    threads, but not from a signal handler.
+    `report` only notes an agent's activity; a thread draws, where something has changed. `steer` gives who is told of a
+    key that is for the run: `p`, `q`, or `s` with the number of an iteration. Safe to call from several threads, but
+    not from a signal handler.
     """
 
     def __init__(
-        self, stream: Stream, *, now: Callable[[], datetime], colour: bool = True, keyboard: int | None = None
+        self,
+        stream: Stream,
+        *,
+        now: Callable[[], datetime],
+        colour: bool,
+        keyboard: int | None,
+        steer: Callable[[], Steer | None],
     ) -> None:
+        self._stream = stream
         self._now = now
+        self._steer = steer
         self._scene = Scene()
         self._lock = RLock()
-        self._console = _Terminal(stream, colour=colour)
+        self._console = RichConsole(
+            file=cast("IO[str]", stream),
+            force_terminal=True,
+            color_system="standard",
+            no_color=not colour,
+            legacy_windows=False,
+            highlight=False,
+            markup=False,
+            emoji=False,
+        )
         self._lasting: deque[Text] = deque(maxlen=_MOST_REPAINTED)
-        self._steer: Steer | None = None
+        self._shown: list[Text] = []
+        self._size = stream.size()
         self._keyboard = None if keyboard is None else Keyboard(keyboard, self._pressed)
-        self._shown: tuple[list[Text], ConsoleDimensions] | None = None
-        self._drawn = _Drawn()
-        self._live = self._new_live()
         self._closing = Signal()
         self._drawing = Thread(target=self._draw_until_closed, name="ralph-display", daemon=True)
         atexit.register(self.close)
-        self._live.start()
+        self._console.show_cursor(show=False)
         self._drawing.start()
         if self._keyboard is not None:
             self._keyboard.open()
-
-    def steered_by(self, steer: Steer | None) -> None:
-        """Who is told of a key that is for the run: `p`, `q`, or `s` with the number of an iteration."""
-        with self._lock:
-            self._steer, self._scene.keys = steer, steer is not None and self._keyboard is not None
 
     def report(self, event: Event) -> None:
         with self._lock:
             lane = self._scene.lane_of(event)
             self._scene.apply(event, self._now())
-            if rows := lasting_rows(event, lane, self._console.size.width):
-                self._print(rows)
+            if rows := lasting_rows(event, lane, self._stream.size()[0] - 1):
+                self._draw(rows)
 
     def line(self, text: str) -> None:
         """A line that stays, above the live ones."""
-        self._print([Text(text)])
+        self._draw([Text(text)])
 
     def close(self) -> None:
         if self._closing.is_set():
@@ -101,66 +116,53 @@ class LiveDisplay:
         if self._keyboard is not None:
             self._keyboard.close()
         self._drawing.join()
-        self._live.stop()
+        self._draw()
+        self._console.show_cursor()
         atexit.unregister(self.close)
-
-    def _print(self, rows: list[Text]) -> None:
-        """Above the live lines, which are drawn anew below them, in one write."""
-        with self._lock:
-            self._lasting.extend(rows)
-            frame, size = self._frame()
-            if self._has_shrunk(size):
-                self._repaint(frame, size)
-                return
-            self._shown = frame, size
-            self._drawn.rows = frame
-            self._console.print(Group(*rows), soft_wrap=True)
 
     def _draw_until_closed(self) -> None:
         while not self._closing.wait(_PAUSE):
-            with self._lock:
-                shown = frame, size = self._frame()
-                if self._has_shrunk(size):
-                    self._repaint(frame, size)
-                elif shown != self._shown:
-                    self._shown, self._drawn.rows = shown, frame
-                    self._live.refresh()
+            self._draw()
 
-    def _has_shrunk(self, size: ConsoleDimensions) -> bool:
-        """Then nobody knows any more where the lines are that were drawn: some terminals fold them, others cut them."""
-        return self._shown is not None and (size.width < self._shown[1].width or size.height < self._shown[1].height)
+    def _draw(self, lasting: Sequence[Text] = ()) -> None:
+        """What is to stay, and below it the live lines anew, in one write; nothing where nothing has changed.
 
-    def _repaint(self, frame: list[Text], size: ConsoleDimensions) -> None:
-        """The whole screen: the last lines that stay, and the live ones."""
-        self._shown = frame, size
-        room = size.height - 1 - len(frame)
-        lasting: list[Text] = []
+        When the terminal has shrunk nobody knows any more where the lines are that were drawn, as some fold them and
+        others cut them: then the whole screen is drawn.
+        """
+        with self._lock:
+            self._lasting.extend(lasting)
+            size, before = self._stream.size(), self._size
+            rows = self._frame(*size)
+            if not lasting and (rows, size) == (self._shown, before):
+                return
+            with self._console:
+                if size[0] < before[0] or size[1] < before[1]:
+                    lasting = self._last_lasting(size[0], size[1] - 1 - len(rows))
+                    self._console.control(Control.home(), Control.clear())
+                else:
+                    up = ((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2))
+                    self._console.control(Control(*up * len(self._shown)))
+                for row in (*lasting, *rows):
+                    self._console.print(row, soft_wrap=True)
+            self._shown, self._size = rows, size
+
+    def _frame(self, columns: int, height: int) -> list[Text]:
+        """The live lines. The last column and row stay free: terminals wrap and scroll there."""
+        if self._closing.is_set():
+            return []
+        self._scene.keys = self._keyboard is not None and self._steer() is not None
+        return frame(self._scene, self._now(), width=max(columns - 1, 1), height=max(height - 1, 1))
+
+    def _last_lasting(self, columns: int, room: int) -> list[Text]:
+        """The last lines that stay, as many as there is room for."""
+        rows: list[Text] = []
         for row in reversed(self._lasting):
-            room -= max(-(-row.cell_len // size.width), 1)
+            room -= max(-(-row.cell_len // columns), 1)
             if room < 0:
                 break
-            lasting.insert(0, row)
-        self._live.stop()
-        self._console.control(Control.home(), Control.clear())
-        if lasting:
-            self._console.print(Group(*lasting), soft_wrap=True)
-        self._live = self._new_live()  # the old one would go up to where it last drew
-        self._drawn.rows = frame
-        self._live.start(refresh=True)
-
-    def _new_live(self) -> Live:
-        return Live(
-            self._drawn,
-            console=self._console,
-            auto_refresh=False,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
-
-    def _frame(self) -> tuple[list[Text], ConsoleDimensions]:
-        size = self._console.size
-        return frame(self._scene, self._now(), width=size.width, height=max(size.height - 1, 1)), size
+            rows.insert(0, row)
+        return rows
 
     def _pressed(self, key: str) -> None:
         """In the keyboard's thread."""
@@ -184,45 +186,63 @@ class LiveDisplay:
                 scene.question = f"stop which attempt? {names}; any other key: none"
             elif key in ("p", "q"):
                 order = (key, 0)
-            steer = self._steer
-        if steer is not None and order is not None:
+        if order is not None and (steer := self._steer()):
             steer(*order)
 
 
-class _Drawn:
-    """The live lines, as they are at the time of drawing."""
+class Keyboard:
+    """Reads single keys from a terminal, in a thread of its own, from `open` to `close`. ^C stays what it is, and
+    nothing is touched while another process group has the terminal.
+    """
 
-    def __init__(self) -> None:
-        self.rows: list[Text] = []
+    def __init__(self, terminal: int, pressed: Callable[[str], None]) -> None:
+        self._terminal = terminal
+        self._pressed = pressed
+        self._closing, self._close = os.pipe()
+        self._before: list[object] | None = None
+        self._thread = Thread(target=self._read, name="ralph-keys", daemon=True)
 
-    def __rich_console__(self, _console: RichConsole, _options: ConsoleOptions) -> RenderResult:
-        yield from self.rows
+    def open(self) -> None:
+        with suppress(termios.error, OSError):
+            self._take()
+        self._thread.start()
 
+    def close(self) -> None:
+        """Put the terminal back as it was; what was typed and not read is thrown away."""
+        os.write(self._close, b"\0")
+        self._thread.join()
+        os.close(self._close)
+        os.close(self._closing)
+        with suppress(termios.error, OSError):
+            if self._before is not None and self._is_ours():
+                termios.tcsetattr(self._terminal, termios.TCSAFLUSH, self._before)  # type: ignore[arg-type]
 
-class _Terminal(RichConsole):
-    """Rich's console on a stream that never fails; the last column stays free, where terminals wrap."""
+    def _read(self) -> None:
+        with suppress(termios.error, OSError):  # the terminal is gone
+            while True:
+                watched = [self._closing, self._terminal] if self._take() else [self._closing]
+                ready, _, _ = select.select(watched, [], [], _LOOK)
+                if self._closing in ready:
+                    return
+                if self._terminal in ready and self._is_ours():
+                    typed = os.read(self._terminal, 1024)
+                    if not typed:
+                        return
+                    for key in "" if typed.startswith(b"\x1b") else typed.decode("utf-8", "replace"):
+                        self._pressed(key)
 
-    def __init__(self, stream: Stream, *, colour: bool) -> None:
-        self._stream = stream
-        super().__init__(
-            file=cast("IO[str]", stream),
-            force_terminal=True,
-            color_system="standard",
-            no_color=not colour,
-            legacy_windows=False,
-            highlight=False,
-            markup=False,
-            emoji=False,
-        )
+    def _is_ours(self) -> bool:
+        return os.tcgetpgrp(self._terminal) == os.getpgrp()
 
-    @property
-    def size(self) -> ConsoleDimensions:
-        columns, rows = self._stream.size()
-        return ConsoleDimensions(max(columns - 1, 1), rows)
-
-    @size.setter
-    def size(self, new_size: tuple[int, int]) -> None:
-        raise NotImplementedError
+    def _take(self) -> bool:
+        """Have each key come at once, unseen, also after somebody else put the terminal back; whether it is ours."""
+        if not self._is_ours():
+            return False
+        mode = termios.tcgetattr(self._terminal)
+        if mode[3] & (termios.ICANON | termios.ECHO):
+            self._before = self._before or mode
+            tty.setcbreak(self._terminal, termios.TCSADRAIN)
+        return True
 
 
 def lasting_rows(event: Event, lane: Lane, width: int) -> list[Text]:
@@ -231,9 +251,7 @@ def lasting_rows(event: Event, lane: Lane, width: int) -> list[Text]:
     if isinstance(event, WithinIteration):
         name = clipped(lane.opened.task_id if lane.opened else f"#{event.iteration_number}") + ": "
         event = event.event
-    if isinstance(event, GateEnded) and (event.about or not event.on_base):
-        return []
-    if not isinstance(event, _LASTING):
+    if not isinstance(event, _LASTING) or (isinstance(event, GateEnded) and (event.about or not event.on_base)):
         return []
     mark, style = _mark(event)
     rows: list[Text] = []
@@ -242,11 +260,10 @@ def lasting_rows(event: Event, lane: Lane, width: int) -> list[Text]:
         rows.append(Text.assemble((name, "bold"), ("  " if rows else mark, f"bold {style}"), text))
     if isinstance(event, IterationSettled):
         ended = [gate.result for gate in lane.gates.values() if gate.result is not None]
-        if ended:
-            facts = (
-                f"{words.check_name(each)} {_ended(each, event)} {duration(each.duration_ms / 1000)}" for each in ended
-            )
-            rows.append(Text(f"  {' · '.join(facts)}", "dim"))
+        facts = [
+            f"{words.check_name(each)} {_ended(each, event)} {duration(each.duration_ms / 1000)}" for each in ended
+        ]
+        rows += [Text(f"  {' · '.join(facts)}", "dim")] if facts else []
     return rows
 
 
@@ -265,7 +282,6 @@ def _mark(event: Event) -> tuple[str, str]:
             return ("✔ ", "green") if event.stop_reason in {"complete", "paused"} else ("■ ", "yellow")
         case GateEnded():
             return ("✔ ", "green") if event.result.passed else ("✘ ", "yellow")
-        case Notice() | BranchWaiting():
-            return ("! ", "yellow") if words.remark(event)[1] else ("  ", "")
-        case _:
-            return "  ", ""
+        case BranchWaiting() | Notice(level="warning"):
+            return "! ", "yellow"
+    return "  ", ""

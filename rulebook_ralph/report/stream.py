@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from threading import Lock
 from typing import TextIO
 
 from rulebook_ralph.tasks.text import clipped, cut, display_width
@@ -19,7 +20,7 @@ DEFAULT_SIZE = (80, 24)
 
 
 class Stream:
-    """Writes whole texts at once, each flushed. What the encoding lacks is replaced.
+    """Writes whole texts at once, each flushed, also of several threads. What the encoding lacks is replaced.
 
     Once the reader is gone (a closed pipe, a vanished terminal) the rest is dropped in silence. Rich takes it for a
     file.
@@ -31,6 +32,7 @@ class Stream:
         self._file = file
         self._terminal = terminal or file
         self._gone = False
+        self._writing = Lock()
         self._encoding = getattr(file, "encoding", None) or "utf-8"
         self.unicode = _can_encode(self._encoding)
 
@@ -49,8 +51,9 @@ class Stream:
 
     def write(self, text: str) -> int:
         """How long the text was."""
-        if not self._gone:
-            self._write_or_give_up(text)
+        with self._writing:
+            if not self._gone:
+                self._write_or_give_up(text)
         return len(text)
 
     def write_bytes(self, data: bytes) -> bool:

@@ -153,7 +153,7 @@ def estimated_tokens(text: str) -> int:
 
 def counted(count: int, noun: str, plural: str = "") -> str:
     """`1 problem`, `2 problems`; `plural` for a noun that takes more than an s."""
-    return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def some(names: Collection[str], most: int = 5, between: str = ", ") -> str:

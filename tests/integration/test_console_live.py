@@ -19,7 +19,7 @@ from typing import TextIO
 import pytest
 from msgspec.structs import replace
 
-from rulebook_ralph.report.console import open_console
+from rulebook_ralph.report.console import Console
 from rulebook_ralph.report.events import (
     AgentActivity,
     Event,
@@ -99,7 +99,7 @@ def now() -> datetime:
 
 
 def show(terminal: Terminal, *events: Event) -> None:
-    with open_console(terminal.file, sys.stderr, environment=TERMINAL, now=now) as console:
+    with Console(terminal.file, sys.stderr, environment=TERMINAL, now=now) as console:
         for event in events:
             console.report(event)
 
@@ -129,7 +129,7 @@ def test_what_is_finished_stays_once_and_the_live_lines_go(terminal: Terminal) -
 
 
 def test_while_it_runs_one_sees_the_task_the_agent_and_the_gate(terminal: Terminal) -> None:
-    with open_console(terminal.file, sys.stderr, environment=TERMINAL, now=now) as console:
+    with Console(terminal.file, sys.stderr, environment=TERMINAL, now=now) as console:
         console.report(PLAN)
         console.report(opened(1))
         terminal.shows(
@@ -152,7 +152,7 @@ def test_while_it_runs_one_sees_the_task_the_agent_and_the_gate(terminal: Termin
 
 
 def test_what_has_ended_is_not_drawn_once_more_below_its_result(terminal: Terminal) -> None:
-    with open_console(
+    with Console(
         terminal.file, sys.stderr, environment=TERMINAL, now=lambda: datetime(2026, 1, 1, tzinfo=UTC)
     ) as console:
         console.report(PLAN)
@@ -164,7 +164,7 @@ def test_what_has_ended_is_not_drawn_once_more_below_its_result(terminal: Termin
 
 def test_an_exception_leaves_the_terminal_as_it_was(terminal: Terminal) -> None:
     def interrupted_run() -> None:
-        with open_console(terminal.file, sys.stderr, environment=TERMINAL, now=now) as console:
+        with Console(terminal.file, sys.stderr, environment=TERMINAL, now=now) as console:
             console.report(PLAN)
             console.report(opened(1))
             terminal.shows("▸ t1")
@@ -213,7 +213,7 @@ def test_a_narrow_terminal(columns: int) -> None:
 
 
 def test_ten_thousand_activities_a_second_cost_little_and_draw_rarely(terminal: Terminal) -> None:
-    with open_console(terminal.file, sys.stderr, environment=TERMINAL, now=now) as console:
+    with Console(terminal.file, sys.stderr, environment=TERMINAL, now=now) as console:
         console.report(PLAN)
         console.report(opened(1))
         began, worked = time.perf_counter(), time.thread_time()
@@ -231,7 +231,7 @@ def test_four_threads_that_report_at_once_are_shown_together_and_end_one_by_one(
         for count in range(2_500):
             console.report(used(number, f"Tool{number}", f"use {count}"))
 
-    with open_console(terminal.file, sys.stderr, environment=TERMINAL, now=now) as console:
+    with Console(terminal.file, sys.stderr, environment=TERMINAL, now=now) as console:
         console.report(PLAN)
         threads = [Thread(target=work, args=(number,)) for number in range(1, 5)]
         began = time.perf_counter()
@@ -252,7 +252,7 @@ def test_four_threads_that_report_at_once_are_shown_together_and_end_one_by_one(
 
 def test_nothing_is_written_while_nothing_changes(terminal: Terminal) -> None:
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
-    with open_console(terminal.file, sys.stderr, environment=TERMINAL, now=lambda: noon) as console:
+    with Console(terminal.file, sys.stderr, environment=TERMINAL, now=lambda: noon) as console:
         console.report(PLAN)
         console.report(opened(1))
         console.report(GATE_STARTED)
@@ -272,7 +272,7 @@ def test_nothing_is_written_while_nothing_changes(terminal: Terminal) -> None:
     ],
 )
 def test_plain_lines_where_they_are_wanted(terminal: Terminal, environment: dict[str, str], *, quiet: bool) -> None:
-    with open_console(terminal.file, sys.stderr, environment=environment, now=now, quiet=quiet) as console:
+    with Console(terminal.file, sys.stderr, environment=environment, now=now, quiet=quiet) as console:
         for event in (PLAN, opened(1), settled(1), ENDED):
             console.report(event)
     stream = terminal.close()
@@ -287,11 +287,11 @@ def test_a_terminal_that_vanishes_stops_nothing(tmp_path: Path) -> None:
             """
             import signal, sys, time
             from datetime import UTC, datetime
-            from rulebook_ralph.report.console import open_console
+            from rulebook_ralph.report.console import Console
             from rulebook_ralph.report.events import *
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
             now = lambda: datetime.now(tz=UTC)
-            with open_console(sys.stdout, sys.stderr, environment={"TERM": "xterm"}, now=now) as c:
+            with Console(sys.stdout, sys.stderr, environment={"TERM": "xterm"}, now=now) as c:
                 c.report(RunPlanned("p", "b", "a", 1, 1, 0, 1, None, None))
                 c.report(IterationOpened(1, 1, 1, "t1", "T", "coder", 1, 1, 0, 1))
                 sys.stdin.read(1)
@@ -326,9 +326,9 @@ def test_a_reader_that_leaves_a_pipe_stops_nothing(tmp_path: Path) -> None:
             """
             import sys
             from datetime import UTC, datetime
-            from rulebook_ralph.report.console import open_console
+            from rulebook_ralph.report.console import Console
             from rulebook_ralph.report.events import Notice
-            with open_console(sys.stdout, sys.stderr, environment={}, now=lambda: datetime.now(tz=UTC)) as console:
+            with Console(sys.stdout, sys.stderr, environment={}, now=lambda: datetime.now(tz=UTC)) as console:
                 for number in range(20_000):
                     console.report(Notice("info", f"line {number}"))
             assert "rich" not in sys.modules

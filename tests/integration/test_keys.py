@@ -13,10 +13,10 @@ SLOW = 'test "$RALPH_TASK" = one && { echo "looking around"; test -e "$BESIDE/go
 ASKS = """
 import sys
 from datetime import UTC, datetime
-from rulebook_ralph.report.console import open_console
+from rulebook_ralph.report.console import Console
 from rulebook_ralph.report.events import Notice
 now = lambda: datetime.now(tz=UTC)
-with open_console(sys.stdout, sys.stderr, environment={"TERM": "xterm"}, now=now, keyboard=0) as console:
+with Console(sys.stdout, sys.stderr, environment={"TERM": "xterm"}, now=now, keyboard=0) as console:
     console.report(Notice("info", "before the question"))
     console.rest()
     console.line("agreed: " + input("agree? "))

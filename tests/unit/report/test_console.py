@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rulebook_ralph.report.console import Console, open_console
+from rulebook_ralph.report.console import Console
 from rulebook_ralph.report.events import (
     AgentActivity,
     BranchWaiting,
@@ -33,9 +33,8 @@ from rulebook_ralph.report.events import (
     Waiting,
     WithinIteration,
 )
-from rulebook_ralph.report.frame import frame
 from rulebook_ralph.report.live import lasting_rows
-from rulebook_ralph.report.scene import Scene
+from rulebook_ralph.report.screen import Scene, frame
 from rulebook_ralph.report.stream import table_lines
 from rulebook_ralph.tasks.results import CheckResult, StopReason, Usage
 from rulebook_ralph.tasks.review import Review, ReviewIssue, ReviewLook, Severity, reviewed
@@ -72,7 +71,7 @@ class Screen:
         self, *, quiet: bool = False, as_json: bool = False, events: bool = False, encoding: str = "utf-8"
     ) -> None:
         self.stdout, self.stderr = (io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="\n") for _ in range(2))
-        self.console: Console = open_console(
+        self.console: Console = Console(
             self.stdout, self.stderr, environment={}, now=lambda: NOON, quiet=quiet, json=as_json, events=events
         )
 
@@ -221,12 +220,6 @@ def test_verbatim_changes_nothing_off_a_terminal() -> None:
     assert screen.out == "-\told\x1b[m\n+\tnew\n"
 
 
-def test_tools_come_a_few_per_second_and_the_rest_are_counted() -> None:
-    lines = Screen().show(OPENED, *[AgentActivity("tool", f"tool {number}") for number in range(10_000)], SETTLED)
-    assert len(lines) < 10
-    assert lines[-2] == f"12:00:00   … {10_000 - len(lines) + 3:,} more"
-
-
 def test_events_of_others_cannot_forge_a_line() -> None:
     lines = Screen().show(AgentActivity("tool", "x\n12:00:00 all complete", "\r\x1b[A"), Notice("info", "a\nb"))
     assert lines == ["12:00:00   x 12:00:00 all complete", "12:00:00 a b"]
@@ -236,7 +229,7 @@ def test_a_reader_that_is_gone_silences_and_does_not_raise() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     stdout = os.fdopen(writing, "w", encoding="utf-8")
-    console = open_console(stdout, io.StringIO(), environment={}, now=lambda: NOON)
+    console = Console(stdout, io.StringIO(), environment={}, now=lambda: NOON)
     console.report(PLAN)
     console.line("x" * 100_000)
     console.json({})

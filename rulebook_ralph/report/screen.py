@@ -1,20 +1,41 @@
-"""What the live display looks like: lines of text with styles, cut to the terminal's width. Pure; imports rich."""
+"""The live part of a terminal: what is known of a run, and the lines of text that show it, cut to the terminal's width.
 
+Cheap to change, as an agent may report 10,000 times a second. No effects; imports rich.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import zip_longest
 
 from rich.text import Text
 
 from rulebook_ralph.report import words
-from rulebook_ralph.report.events import AgentActivity
-from rulebook_ralph.report.scene import Gate, Lane, Scene
+from rulebook_ralph.report.events import (
+    AgentActivity,
+    Event,
+    GateEnded,
+    GateStarted,
+    IterationOpened,
+    IterationSettled,
+    ReviewEnded,
+    ReviewStarted,
+    RunEnded,
+    RunPlanned,
+    TasksListed,
+    Waiting,
+    WithinIteration,
+)
 from rulebook_ralph.tasks.results import CheckResult
-from rulebook_ralph.tasks.text import clipped, cut, duration, fold, printable_block, some, span
+from rulebook_ralph.tasks.text import clipped, counted, cut, duration, fold, printable_block, some, span
 
+_KEPT_ACTIVITIES = 200
+_KEPT_CHARACTERS = 2_000
 _WIDEST_BAR = 30
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAMES_A_SECOND = 4
 _MOST_DOINGS = 4
-_HEAD_OF_A_BLOCK = 2
+_HEADING = 2
 _SILENCE_WORTH_SAYING = 10.0
 _WIDE = 110
 _LIST_COLUMNS = 36
@@ -29,6 +50,112 @@ _KEYS = {
     "q": "quit: the run ends now, its attempt is saved and not counted (as ^C)",
     "?": "this help",
 }
+
+
+@dataclass(slots=True)
+class Gate:
+    """A gate or a review of an iteration; `result` is None while it runs."""
+
+    step: str
+    command: str
+    started: datetime
+    result: CheckResult | None = None
+
+
+@dataclass(slots=True)
+class Lane:
+    """What goes on in one open iteration; without `opened`, what belongs to none, such as gates on the base."""
+
+    opened: IterationOpened | None = None
+    since: datetime | None = None
+    last_sign: datetime | None = None
+    activity: deque[AgentActivity] = field(default_factory=lambda: deque(maxlen=_KEPT_ACTIVITIES))
+    gates: dict[str, Gate] = field(default_factory=dict)
+    waiting: Waiting | None = None
+
+    def apply(self, event: Event, now: datetime) -> None:
+        match event:
+            case AgentActivity(kind, text, detail):
+                self.last_sign = now
+                self.activity.append(AgentActivity(kind, text[:_KEPT_CHARACTERS], detail[:_KEPT_CHARACTERS]))
+            case GateStarted():
+                step = _named(event.step, event.about)
+                self.gates[step] = Gate(step, event.command, now)
+            case ReviewStarted():
+                step = words.review_step(event.tier, event.reviewer)
+                self.gates[step] = Gate(step, "", now)
+            case GateEnded() if event.on_base or event.about:
+                self.gates.pop(_named(event.result.step, event.about), None)
+            case GateEnded():
+                self._end(event.result, now)
+            case ReviewEnded():
+                self._end(words.review_ending(event), now)
+            case Waiting():
+                self.waiting = event if event.seconds > 0 else None
+
+    def _end(self, result: CheckResult, now: datetime) -> None:
+        self.gates.setdefault(result.step, Gate(result.step, result.command, now)).result = result
+
+
+@dataclass(slots=True)
+class Scene:
+    """A run: `lanes` by the number of their iteration, in the order they were opened. `progress` told last how many
+    tasks are completed, `settled` what the run has cost; `waiting` holds the whole run.
+
+    `whole_output` and `help` are what a person chose to see; `keys` says that keys are read, `question` what is asked.
+    """
+
+    plan: RunPlanned | None = None
+    progress: RunPlanned | IterationOpened | IterationSettled | None = None
+    settled: IterationSettled | None = None
+    started: datetime | None = None
+    lanes: dict[int, Lane] = field(default_factory=dict)
+    outside: Lane = field(default_factory=Lane)
+    index: int = 0
+    waiting: Waiting | None = None
+    ended: bool = False
+    listed: TasksListed = field(default_factory=lambda: TasksListed(()))
+    keys: bool = False
+    whole_output: bool = False
+    help: bool = False
+    question: str = ""
+
+    def apply(self, event: Event, now: datetime) -> None:
+        if self.started is None:
+            self.started = now
+        match event:
+            case Waiting():
+                self.waiting = event if event.seconds > 0 else None
+            case IterationOpened():
+                self.lanes[event.iteration_number] = Lane(event, now, now)
+                self.waiting, self.index, self.progress, self.outside = None, event.index, event, Lane()
+            case IterationSettled():
+                self.lanes.pop(event.iteration_number, None)
+                self.settled, self.progress, self.outside = event, event, Lane()
+            case RunPlanned():
+                self.plan, self.progress, self.settled = event, event, None
+                self.started, self.index, self.ended = now, 0, False
+                self.lanes.clear()
+            case TasksListed():
+                self.listed = event
+            case RunEnded():
+                self.ended = True
+            case WithinIteration():
+                if lane := self.lanes.get(event.iteration_number):  # else it has been settled meanwhile
+                    lane.apply(event.event, now)
+            case _:
+                self.lane_of(event).apply(event, now)
+
+    def lane_of(self, event: Event) -> Lane:
+        """Where `event` happens: in its own iteration, in the only one there is, else in none."""
+        if isinstance(event, WithinIteration | IterationSettled):
+            return self.lanes.get(event.iteration_number, self.outside)
+        return next(iter(self.lanes.values())) if len(self.lanes) == 1 else self.outside
+
+
+def _named(step: str, about: str) -> str:
+    """A gate that is run on something else runs beside the one of that name."""
+    return f"{step} ({about})" if about else step
 
 
 def frame(scene: Scene, now: datetime, *, width: int, height: int) -> list[Text]:
@@ -88,25 +215,25 @@ def _listed(scene: Scene, rows: int) -> list[Text]:
 
 def _side_by_side(left: list[Text], right: list[Text], column: int) -> list[Text]:
     rows = []
-    for index in range(max(len(left), len(right))):
-        row = left[index] if index < len(left) else Text("")
+    for row, beside in zip_longest(left, right, fillvalue=Text("")):
         row.truncate(column, overflow="ellipsis", pad=True)
-        beside = right[index] if index < len(right) else Text("")
         rows.append(Text.assemble(row, (" │ ", "dim"), beside))
     return rows
 
 
 def _sums(scene: Scene, now: datetime, width: int) -> list[Text]:
     """The bar over tasks, and iterations, time, cost and tokens of this run; on one line where there is room."""
-    spent = words.spent(scene.cost_usd, scene.tokens, scene.index - len(scene.lanes))
-    sums = " · ".join([_timer(now, scene.started or now), *spent])
+    sums = _timer(now, scene.started or now)
+    if done := scene.settled:
+        sums = " · ".join([sums, *words.spent(done.run_cost_usd, done.run_tokens, scene.index - len(scene.lanes))])
     if scene.plan is not None and scene.index:
-        sums = f"{scene.index:,} of at most {words.count(scene.plan.max_iterations, 'iteration')} · {sums}"
-    if not scene.total:
+        sums = f"{scene.index:,} of at most {counted(scene.plan.max_iterations, 'iteration')} · {sums}"
+    if scene.progress is None or not scene.progress.total_tasks:
         return [Text("  " + sums, "dim")]
-    label = f" {scene.completed:,} of {words.count(scene.total, 'task')}"
+    completed, total = scene.progress.completed_tasks, scene.progress.total_tasks
+    label = f" {completed:,} of {counted(total, 'task')}"
     room = max(min(_WIDEST_BAR, width - 2 - len(label)), 1)
-    full = min(room * scene.completed // scene.total, room)
+    full = min(room * completed // total, room)
     bar = Text.assemble("  ", ("━" * full, "green"), ("─" * (room - full), "dim"), label)
     if bar.cell_len + 3 + len(sums) <= width:
         return [bar.append(" · " + sums, "dim")]
@@ -124,20 +251,19 @@ def _blocks(scene: Scene, now: datetime, width: int, room: int) -> list[Text]:
 
 
 def _block(scene: Scene, lane: Lane, now: datetime, width: int, rows: int) -> list[Text]:
-    """A lane in at most `rows` lines, at least one: the fewer, the more each tells."""
+    """A lane in at most `rows` lines: a heading of two and what goes on, or all of it in one."""
     opened = lane.opened
     if opened is None:
         return []
     place = f"  {words.attempt(opened)} · {_timer(now, lane.since or now)}"
-    doings = _doings(scene, lane, now, width, max(rows - _HEAD_OF_A_BLOCK, 1))
+    doings = _doings(scene, lane, now, width, max(rows - _HEADING, 1))
     task, title = clipped(opened.task_id), clipped(opened.title)
     first = Text.assemble(("▸ ", "bold cyan"), (cut(task, max(width // 2, 1)), "bold"))
-    second = Text(place, "dim")
-    if rows == 1:
-        return [first.append_text(second).append_text(doings[-1])]
+    if rows <= _HEADING:
+        return [first.append(place, "dim").append_text(doings[-1])]
     if title and title != task:
         first.append("  ").append(title)
-    return [first, second, *doings] if rows > _HEAD_OF_A_BLOCK else [first, second.append_text(doings[-1])]
+    return [first, Text(place, "dim"), *doings]
 
 
 def _doings(scene: Scene, lane: Lane, now: datetime, width: int, room: int) -> list[Text]:
@@ -146,14 +272,13 @@ def _doings(scene: Scene, lane: Lane, now: datetime, width: int, room: int) -> l
         return [Text(f"  ◷ {words.waiting(lane.waiting)}", "yellow")]
     if scene.whole_output and lane.opened is not None:
         return _activity(lane, now, width, room)
-    running = lane.running_gates
+    running = [gate for gate in lane.gates.values() if gate.result is None]
     if len(running) > room:
         names = ", ".join(clipped(gate.step) for gate in running)
         return [_running_row(names, min(gate.started for gate in running), now)]
     if lane.gates:
-        return [_gate_row(gate, now) for gate in sorted(lane.gates.values(), key=lambda gate: gate.result is None)][
-            -room:
-        ]
+        ended_first = sorted(lane.gates.values(), key=lambda gate: gate.result is None)
+        return [_gate_row(gate, now) for gate in ended_first[-room:]]
     return _activity(lane, now, width, min(room, _MOST_DOINGS))
 
 
@@ -186,20 +311,15 @@ def _gate_row(gate: Gate, now: datetime) -> Text:
     result = gate.result
     if result is None:
         return _running_row(clipped(gate.step), gate.started, now).append("  " + clipped(gate.command), "dim")
-    mark, style = _gate_mark(result)
-    row = Text.assemble("  ", (mark, style), f" {words.check_name(result)}")
+    mark, style, told, colour = "✘", "bold red", "  " + words.gate_failure(result), "red"
     if result.skipped:
-        return row.append("  " + words.gate_failure(result), "dim")
-    row.append(f"  {duration(result.duration_ms / 1000)}", "dim")
-    if result.passed:
-        return row.append(words.flakiness(result), "yellow")
-    return row.append("  " + words.gate_failure(result), "red" if result.required else "yellow")
-
-
-def _gate_mark(result: CheckResult) -> tuple[str, str]:
-    if result.skipped:
-        return "-", "dim"
-    return ("✔", "green") if result.passed else ("✘", "bold red" if result.required else "yellow")
+        mark, style, colour = "-", "dim", "dim"
+    elif result.passed:
+        mark, style, told, colour = "✔", "green", words.flakiness(result), "yellow"
+    elif not result.required:
+        style = colour = "yellow"
+    took = "" if result.skipped else f"  {duration(result.duration_ms / 1000)}"
+    return Text.assemble("  ", (mark, style), f" {words.check_name(result)}", (took, "dim"), (told, colour))
 
 
 def _running_row(names: str, since: datetime, now: datetime) -> Text:
