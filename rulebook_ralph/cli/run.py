@@ -239,7 +239,9 @@ def run_once(
 
     redactor = Redactor(Roster(project.config, app.environment).secrets())
     with (
-        notify.Notifier(project.folder, app.environment, warn=warn) as notifier,
+        notify.Notifier(
+            project.config.notify, project.folder, app.environment, warn=warn, clean=redactor.clean
+        ) as notifier,
         lock.hold(project.private, options.command, since=app.clock.iso()) as held,
     ):
         end_orphans(held, warn)
@@ -251,7 +253,7 @@ def run_once(
         def happened(event: events.Event) -> None:
             event = cleaned(event, redactor.clean_cut)
             report(event)
-            notifier.heard(event, project.config.notify, redactor.clean)
+            notifier.heard(event)
 
         orders = Orders(cancelled, report=happened, clock=app.clock)
         run = Run(

@@ -7,10 +7,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
-from threading import Thread
-from typing import Self, TypedDict
+from typing import Self
 
 from rulebook_ralph.config.notify_urls import named, resolved, variable_of
 from rulebook_ralph.config.settings import Notify
@@ -18,7 +19,6 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.report import events
 from rulebook_ralph.report.markdown import code
 from rulebook_ralph.tasks.disk import StateFolder
-from rulebook_ralph.tasks.text import some
 
 _NO_PACKAGE = "notifications need the package apprise, which is not installed: pip install 'rulebook-ralph[notify]'"
 _SENDER = Path(__file__).with_name("notify_sender.py")
@@ -26,77 +26,66 @@ _LONGEST = 20_000
 """Characters of a message; services that take fewer get its beginning."""
 _LONGEST_TITLE = 250
 _LOOKED_AT = 10.0
-"""Seconds for a look at the addresses, which asks nobody."""
-
-
-class _Message(TypedDict):
-    """What the sender reads; each address with its index in the configuration."""
-
-    addresses: list[tuple[int, str]]
-    title: str
-    body: str
-    kind: str
+"""Seconds for a look at an address, which asks nobody."""
 
 
 class Notifier:
     """Sends for one run, as a context manager: at its end it waits until all was sent, each within its timeout.
 
-    `warn` is told what did not arrive.
+    `warn` is told what did not arrive; `clean` takes secrets out of what is sent.
     """
 
-    def __init__(self, folder: StateFolder, environment: Mapping[str, str], *, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        notify: Notify,
+        folder: StateFolder,
+        environment: Mapping[str, str],
+        *,
+        warn: Callable[[str], None],
+        clean: Callable[[str], str],
+    ) -> None:
+        self._notify = notify
         self._folder = folder
         self._environment = environment
         self._warn = warn
-        self._project = folder.root.name
-        self._last: tuple[Notify, Callable[[str], str]] = (Notify(), str)
-        self._at_work: list[Thread] = []
+        self._clean = clean
+        self._project = ""
+        self._sending = ThreadPoolExecutor(thread_name_prefix="notification")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        notify, clean = self._last
-        if isinstance(error, RalphError) and "error" in notify.on:
-            self.send(notify, f"{self._project}: the run broke off", str(error), "warning", clean)
-        for thread in self._at_work:
-            thread.join()
+        if isinstance(error, RalphError) and self._project and "error" in self._notify.on:
+            self.send(f"{self._project}: the run broke off", str(error), "warning")
+        self._sending.shutdown()
 
-    def heard(self, event: events.Event, notify: Notify, clean: Callable[[str], str]) -> None:
-        """What happens in the run, with its configuration by now; `clean` takes secrets out of what is sent."""
+    def heard(self, event: events.Event) -> None:
+        """What happens in the run."""
         match event:
             case events.RunPlanned():
-                self._project, self._last = event.project, (notify, clean)
-            case events.IterationSettled(outcome="completed") if notify.task_completed:
-                title = f"{self._project}: {event.task_id} is completed"
+                self._project = event.project
+            case events.IterationSettled(outcome="completed") if self._notify.task_completed:
                 how_far = f"{event.completed_tasks} of {event.total_tasks} tasks completed"
                 commit = f", commit {code(event.commit[:12])}" if event.commit else ""
-                self.send(notify, title, f"{how_far}{commit}", "info", clean)
-            case events.RunEnded() if notify.urls and event.stop_reason in notify.on:
-                title = f"{self._project}: {event.stop_reason}, {event.reason}"
+                self.send(f"{self._project}: {event.task_id} is completed", f"{how_far}{commit}", "info")
+            case events.RunEnded() if self._notify.urls and event.stop_reason in self._notify.on:
                 kind = {"complete": "success", "paused": "info"}.get(event.stop_reason, "warning")
-                self.send(notify, title, _summary(self._folder) or event.reason, kind, clean)
+                title = f"{self._project}: {event.stop_reason}, {event.reason}"
+                self.send(title, _summary(self._folder) or event.reason, kind)
 
-    def send(self, notify: Notify, title: str, body: str, kind: str, clean: Callable[[str], str]) -> None:
+    def send(self, title: str, body: str, kind: str) -> None:
         """In the background. `kind` is apprise's: info, success, warning or failure."""
-        addresses = [pair for pair in enumerate(resolved(notify.urls, self._environment)) if pair[1]]
-        if not addresses or not is_installed():
-            return  # said at the start
-        message: _Message = {
-            "addresses": addresses,
-            "title": clean(title)[:_LONGEST_TITLE],
-            "body": clean(body),
-            "kind": kind,
-        }
+        title, body = self._clean(title)[:_LONGEST_TITLE], self._clean(body)
 
-        def work() -> None:
-            failed = _asked(message, self._environment, notify.timeout)
-            if failed:
-                self._warn(f"a notification was not sent: {some(failed)}")
+        def work(index: int, address: str) -> None:
+            message = {"address": address, "title": title, "body": body, "kind": kind}
+            if problem := _asked(index, message, self._environment, self._notify.timeout):
+                self._warn(f"a notification was not sent: {problem}")
 
-        thread = Thread(target=work, name="notification", daemon=True)
-        thread.start()
-        self._at_work.append(thread)
+        for index, address in enumerate(resolved(self._notify.urls, self._environment)):
+            if address and is_installed():  # else it was said at the start
+                self._sending.submit(work, index, address)
 
 
 def is_installed() -> bool:
@@ -106,23 +95,25 @@ def is_installed() -> bool:
 
 def problems(notify: Notify, environment: Mapping[str, str]) -> list[str]:
     """Why notifications would not be sent as configured, each with what to do. Asks no service."""
-    if not notify.urls:
-        return []
-    if not is_installed():
+    if notify.urls and not is_installed():
         return [_NO_PACKAGE]
-    addresses = resolved(notify.urls, environment)
-    missing = [variable_of(url) for url, address in zip(notify.urls, addresses, strict=True) if not address]
-    found = [f"notify.urls: {name} is not set in the environment; set it to an address" for name in missing]
-    known = [pair for pair in enumerate(addresses) if pair[1]]
-    message: _Message = {"addresses": known, "title": "", "body": "", "kind": "info"}
-    failed = _asked(message, environment, _LOOKED_AT) if known else []
-    return [*found, *(f"{problem}; see the services that it knows: apprise --details" for problem in failed)]
+
+    def look(index: int, address: str) -> str:
+        if not address:
+            name = variable_of(notify.urls[index])
+            return f"notify.urls: {name} is not set in the environment; set it to an address"
+        message = {"address": address, "title": "", "body": "", "kind": "info"}
+        problem = _asked(index, message, environment, _LOOKED_AT)
+        return f"{problem}; see the services that it knows: apprise --details" if problem else ""
+
+    with ThreadPoolExecutor() as threads:
+        return [problem for problem in threads.map(look, count(), resolved(notify.urls, environment)) if problem]
 
 
-def _asked(message: _Message, environment: Mapping[str, str], timeout: float) -> list[str]:
-    """Have the sender do it; which entries failed, and how."""
+def _asked(index: int, message: Mapping[str, str], environment: Mapping[str, str], timeout: float) -> str:
+    """Have the sender do it; which entry failed, and how."""
     try:
-        written = subprocess.run(
+        ended = subprocess.run(
             [sys.executable, "-P", str(_SENDER)],
             input=json.dumps(message).encode(),
             stdout=subprocess.PIPE,
@@ -131,15 +122,13 @@ def _asked(message: _Message, environment: Mapping[str, str], timeout: float) ->
             timeout=timeout,
             process_group=0,  # not a session of its own, in which the supervisor would take it for an agent's leftover
             check=False,
-        ).stdout
-        left = "the sender broke off"
-    except subprocess.TimeoutExpired as late:
-        written, left = late.stdout or b"", f"not sent within {timeout:g} s"
+        )
+        problem = "the sender broke off" if ended.returncode else ended.stdout.decode("utf-8", "replace")
+    except subprocess.TimeoutExpired:
+        problem = f"not sent within {timeout:g} s"
     except OSError as error:
-        written, left = b"", f"the sender cannot be started: {error.strerror}"
-    done = dict(line.partition(" ")[::2] for line in written.decode("utf-8", "replace").splitlines())
-    results = [(named(index, address), done.get(str(index), left)) for index, address in message["addresses"]]
-    return [f"{name}: {problem}" for name, problem in results if problem]
+        problem = f"the sender cannot be started: {error.strerror}"
+    return f"{named(index, message['address'])}: {problem}" if problem else ""
 
 
 def _summary(folder: StateFolder) -> str:

@@ -117,8 +117,9 @@ def test_a_service_that_does_not_answer_costs_the_timeout_and_a_warning(tmp_path
     receiver.answers.clear()
     warned: list[str] = []
     begun = time.monotonic()
-    with Notifier(StateFolder(tmp_path), {}, warn=warned.append) as notifier:
-        notifier.send(Notify(urls=(receiver.url,), timeout=1), "title", "body", "info", str)
+    notify = Notify(urls=(receiver.url,), timeout=1)
+    with Notifier(notify, StateFolder(tmp_path), {}, warn=warned.append, clean=str) as notifier:
+        notifier.send("title", "body", "info")
         assert time.monotonic() - begun < 0.8, "it is sent in the background"
     assert time.monotonic() - begun < 5
     assert warned == ["a notification was not sent: notify.urls.0 (json): not sent within 1 s"]
@@ -127,8 +128,9 @@ def test_a_service_that_does_not_answer_costs_the_timeout_and_a_warning(tmp_path
 def test_a_service_that_refuses_is_a_warning(tmp_path: Path, receiver: Receiver) -> None:
     receiver.status = 500
     warned: list[str] = []
-    with Notifier(StateFolder(tmp_path), {}, warn=warned.append) as notifier:
-        notifier.send(Notify(urls=(receiver.url,), timeout=20), "title", "body", "info", str)
+    notify = Notify(urls=(receiver.url,), timeout=20)
+    with Notifier(notify, StateFolder(tmp_path), {}, warn=warned.append, clean=str) as notifier:
+        notifier.send("title", "body", "info")
     assert warned == ["a notification was not sent: notify.urls.0 (json): the service did not take it"]
 
 
