@@ -10,13 +10,12 @@ from rulebook_ralph.cli import config_files
 from rulebook_ralph.cli.app import App, json_object
 from rulebook_ralph.cli.config_files import ConfigFile
 from rulebook_ralph.config.editing import block_lines, one_line, with_value, without
-from rulebook_ralph.config.keys import KeyPlace, default_at, given_value, has, named, place_of, value_at
+from rulebook_ralph.config.keys import KeyPlace, given_value, has, in_camel, named, place_of, value_at
 from rulebook_ralph.config.layers import BUILT_IN, LoadedConfig, load_config
 from rulebook_ralph.config.layers import config_files as files_read
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.tasks.disk import find_root
 from rulebook_ralph.tasks.plain_yaml import read_yaml
-from rulebook_ralph.tasks.struct_reading import camel
 from rulebook_ralph.tasks.text import JsonPath
 from rulebook_ralph.verify.redaction import MARK, Redactor
 
@@ -124,10 +123,8 @@ def unset_command(app: App, /, *, key: str, user: bool) -> int:
     place = _place(file, key, values)
     if not has(values, place.path):
         raise RalphError(f"{place.shown} is not set in {file.shown}; where it is: ralph config show --origin {key}")
-    known, value = default_at(place.path)
-    default = f"{place.path[-1]}: {one_line(value)}" if known else ""
-    loaded = config_files.change(app, file, without(text, place.path, default=default))
-    path = tuple(camel(step) if isinstance(step, str) else step for step in place.path)
+    loaded = config_files.change(app, file, without(text, place.path))
+    path = in_camel(place.path)
     origin, left = loaded.origins.get(named(path)), value_at(loaded.values, path)
     now = "" if origin is None or isinstance(left, Mapping) else f"; now {one_line(left)} ({origin})"
     with app.console() as console:
@@ -177,7 +174,7 @@ def _place(file: ConfigFile, key: str, values: Any, *, also_new: bool = False) -
 
 def _overruled(file: ConfigFile, place: KeyPlace, loaded: LoadedConfig) -> str:
     """What to say where another layer wins over the value that was set."""
-    path = tuple(camel(step) if isinstance(step, str) else step for step in place.path)
+    path = in_camel(place.path)
     if not path or str(path[0]).startswith("+"):
         return ""
     origin = _origin_of(path, loaded.origins)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rulebook_ralph.config.keys import named, value_at
+from rulebook_ralph.config.keys import built_in_values, has, in_camel, named, planted, uprooted, value_at
 from rulebook_ralph.config.rules import whole
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks.plain_yaml import NotReadableError, read_yaml
@@ -39,35 +39,15 @@ def with_value(text: str, path: JsonPath, value: Any) -> str:
     return _checked(path, wanted, _ConfigText(text, wanted).set(path))
 
 
-def without(text: str, path: JsonPath, *, default: str = "") -> str:
-    """The text without what stands at a path; `default` is left as a comment where another one explains the key."""
+def without(text: str, path: JsonPath) -> str:
+    """The text without what stands at a path; its built-in value is left as a comment where another explains the key.
+
+    Raises RalphError.
+    """
     if "\r\n" in text:
-        return without(text.replace("\r\n", "\n"), path, default=default).replace("\n", "\r\n")
+        return without(text.replace("\r\n", "\n"), path).replace("\n", "\r\n")
     wanted = uprooted(read_yaml(text).value, path)
-    return _checked(path, wanted, _ConfigText(text, wanted).unset(path, default))
-
-
-def planted(values: Any, path: JsonPath, new: Any) -> Any:
-    """The values with another one at a path."""
-    if not path:
-        return new
-    step, rest = path[0], path[1:]
-    if isinstance(step, int):
-        items = list(values) if isinstance(values, (list, tuple)) else []
-        items[step : step + 1] = [planted(items[step] if step < len(items) else None, rest, new)]
-        return items
-    held = dict(values) if isinstance(values, Mapping) else {}
-    held[step] = planted(held.get(step), rest, new)
-    return held
-
-
-def uprooted(values: Any, path: JsonPath) -> Any:
-    """The values without what stands at a path."""
-    if len(path) > 1:
-        return planted(values, path[:1], uprooted(value_at(values, path[:1]), path[1:]))
-    if isinstance(path[0], int):
-        return [each for index, each in enumerate(values) if index != path[0]]
-    return {key: each for key, each in values.items() if key != path[0]}
+    return _checked(path, wanted, _ConfigText(text, wanted).unset(path))
 
 
 def _checked(path: JsonPath, wanted: Any, text: str | None) -> str:
@@ -119,7 +99,7 @@ class _ConfigText:
         start, stop = (after, after) if place is None else (place, place + 1)
         return self._with_lines(start, stop, [" " * column + line for line in lines])
 
-    def unset(self, path: JsonPath, default: str) -> str | None:
+    def unset(self, path: JsonPath) -> str | None:
         key, holder, depth = self._walk(path[:-1])
         if holder is None:
             return None
@@ -134,10 +114,11 @@ class _ConfigText:
             return self._cut(start, entries[index + 1][0].start_mark.index) if index + 1 < len(entries) else None
         column = len(before) - len(before.lstrip(" "))
         _, end = self._section(line + 1, *self._column_in(value, column))
-        above = self._lines[line - 1] if line else ""
-        return self._with_lines(
-            line, end, [f"{before}# {default}"] if default and above.startswith(f"{before}# ") else []
-        )
+        default = value_at(built_in_values(), in_camel(path))
+        is_setting = has(built_in_values(), in_camel(path)) and not (isinstance(default, Mapping) and default)
+        is_explained = line > 0 and self._lines[line - 1].startswith(f"{before}# ")
+        left = [f"{before}# {path[-1]}: {one_line(default)}"] if is_setting and is_explained else []
+        return self._with_lines(line, end, left)
 
     def _walk(self, path: JsonPath) -> "tuple[Node | None, Node | None, int]":
         """The last key and value on the way that are there and not in brackets, and how many steps lead to them."""

@@ -6,21 +6,22 @@ list takes the place of the one before it, whole; `+key` adds its items to it in
 
 import difflib
 import re
-import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from rulebook_ralph.config.rules import GONE, as_written, checked, content_faults
+from rulebook_ralph.config.keys import built_in_values, given_value, in_camel, named, place_of, planted, value_at
+from rulebook_ralph.config.rules import IS_GONE, checked, content_faults
 from rulebook_ralph.config.settings import Config, InsistentConfig
 from rulebook_ralph.errors import RalphError
+from rulebook_ralph.tasks import disk
 from rulebook_ralph.tasks.model import STATE_FOLDER
-from rulebook_ralph.tasks.plain_yaml import LONGEST_TEXT, Document, NotReadableError, read_yaml
-from rulebook_ralph.tasks.struct_reading import Tree, camel, fields_of, item_type, struct_by_name, struct_in
-from rulebook_ralph.tasks.text import Fault, JsonPath, Problem, dotted
+from rulebook_ralph.tasks.plain_yaml import NotReadableError, read_yaml
+from rulebook_ralph.tasks.struct_reading import Tree, camel
+from rulebook_ralph.tasks.text import Fault, JsonPath, Problem
 
 CONFIG_NAME = "config.yaml"
 PROJECT_CONFIG = f"{STATE_FOLDER}/{CONFIG_NAME}"
@@ -33,7 +34,6 @@ _ALL_BUT_THE_SAME = 0.9
 _CAPITAL = re.compile(r"[A-Z]")
 _LARGEST_FILE = 1024 * 1024
 """Bytes; a YAML text may have a quarter as many characters."""
-_NO_LINES = Document(None, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,15 @@ class LoadedConfig:
         return f"default agent {self.config.defaults.executor}: {origin}" if origin.startswith(ONLY_ONE) else ""
 
 
+class MisconfiguredError(RalphError):
+    """What is wrong with a layer; the message has the first problem, and how many there are besides."""
+
+    def __init__(self, *problems: Problem) -> None:
+        more = f" (and {len(problems) - 1} more: ralph validate)" if len(problems) > 1 else ""
+        super().__init__(f"{problems[0]}{more}")
+        self.problems = problems
+
+
 def load_config(
     root: Path | None,
     home: Path,
@@ -71,19 +80,14 @@ def load_config(
     `flags` are nested like the file, keys in either case; a None in them counts as not given. `instead` are contents
     that files would have.
     """
-    layers: list[_Layer] = []
-    files: list[Path] = []
-    for file, shown_as in config_files(root, home, environment):
-        planned = (instead or {}).get(file)
-        document = _document(file, shown_as) if planned is None else _parsed(planned, shown_as)
-        if document is not None:
-            layers.append(_layer(document, shown_as))
-            files.append(file)
+    named_files = config_files(root, home, environment)
+    read = [(file, _file_layer(file, shown_as, (instead or {}).get(file))) for file, shown_as in named_files]
+    layers = [layer for _, layer in read if layer is not None]
     layers += _environment_layers(environment)
     if given := _given(flags or {}):
-        layers.append(_layer(Document(given, {}), COMMAND_LINE, insists=True))
+        layers.append(_layer(given, COMMAND_LINE, insists=True))
     config, origins = _merged(layers)
-    return LoadedConfig(config, origins, tuple(files))
+    return LoadedConfig(config, origins, tuple(file for file, layer in read if layer is not None))
 
 
 def config_files(root: Path | None, home: Path, environment: Mapping[str, str]) -> tuple[tuple[Path, str], ...]:
@@ -99,12 +103,25 @@ def user_config(home: Path, environment: Mapping[str, str]) -> Path:
     return (configured if configured.is_absolute() else home / ".config") / "rulebook-ralph" / CONFIG_NAME
 
 
+def config_of(content: bytes) -> Config:
+    """What a project's file with this content says by itself; keys of the first edition do not matter. Raises
+    RalphError, NotReadableError or UnicodeDecodeError.
+    """
+    tree, faults = checked(read_yaml(content.decode("utf-8-sig")).value)
+    _refuse((fault for fault in faults if not fault.message.startswith(IS_GONE)), PROJECT_CONFIG, {})
+    return _merged([_Layer(tree, PROJECT_CONFIG, {}, insists=False)])[0]
+
+
 def problems_in(file: Path, shown_as: str) -> tuple[Problem, ...]:
     """Everything wrong with a config file; nothing where there is none."""
-    document = _document(file, shown_as)
-    if document is None or isinstance(document, Problem):
-        return () if document is None else (document,)
-    return _problems(checked(document.value)[1], shown_as, document)
+    try:
+        _file_layer(file, shown_as)
+    except MisconfiguredError as error:
+        return error.problems
+    return ()
+
+
+# Layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,58 +130,49 @@ class _Layer:
 
     tree: Tree
     source: str
-    document: Document
-    insists: bool = False
+    lines: Mapping[JsonPath, int]
+    insists: bool
 
     def origin(self, path: JsonPath) -> str:
-        line = self.document.line(as_written(self.document.value, path))
+        line = _line(path, self.lines)
         return self.source if line is None else f"{self.source}:{line}"
 
 
-def _layer(document: Document | Problem, source: str, *, insists: bool = False) -> _Layer:
-    if isinstance(document, Problem):
-        raise RalphError(str(document))
-    tree, faults = checked(document.value)
-    _refuse(faults, source, document)
-    return _Layer(tree, source, document, insists)
+def _layer(value: Any, source: str, lines: Mapping[JsonPath, int] | None = None, *, insists: bool = False) -> _Layer:
+    """The layer that a value is, with the lines of what stands in it. Raises MisconfiguredError."""
+    places = {in_camel(path): line for path, line in (lines or {}).items()}
+    tree, faults = checked(value)
+    _refuse(faults, source, places)
+    return _Layer(tree, source, places, insists)
 
 
-def _refuse(faults: Iterable[Fault], source: str, document: Document = _NO_LINES) -> None:
-    """Raises RalphError with the first fault and how many there are besides, if there are any."""
-    if problems := _problems(faults, source, document):
-        more = f" (and {len(problems) - 1} more: ralph validate)" if len(problems) > 1 else ""
-        raise RalphError(f"{problems[0]}{more}")
+def _line(path: JsonPath, lines: Mapping[JsonPath, int]) -> int | None:
+    """The line of a value, or of the nearest one around it."""
+    path = in_camel(path)
+    return next((lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in lines), None)
 
 
-def _problems(faults: Iterable[Fault], shown_as: str, document: Document) -> tuple[Problem, ...]:
-    return tuple(
-        Problem(shown_as, document.line(fault.path), dotted("", fault.path).lstrip("."), fault.message)
-        for fault in faults
-    )
+def _refuse(faults: Iterable[Fault], source: str, lines: Mapping[JsonPath, int]) -> None:
+    found = [Problem(source, _line(fault.path, lines), named(fault.path), fault.message) for fault in faults]
+    if found:
+        raise MisconfiguredError(*found)
 
 
-def _document(file: Path, shown_as: str) -> Document | Problem | None:
+def _file_layer(file: Path, shown_as: str, content: bytes | None = None) -> _Layer | None:
+    """The layer that a file is, or would be with this content; None where there is none. Raises MisconfiguredError."""
     try:
-        status = file.stat()
-        if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for, a device never ends
-            return Problem(shown_as, None, "", "is no regular file")
-        if status.st_size > _LARGEST_FILE:
-            return Problem(shown_as, None, "", f"is larger than {LONGEST_TEXT // 1024} KB")
-        return _parsed(file.read_bytes(), shown_as)
+        data = disk.read_file(file.resolve(), largest=_LARGEST_FILE) if content is None else content
+        document = read_yaml(data.decode("utf-8-sig"))
     except FileNotFoundError:
         return None
     except OSError as error:
-        return Problem(shown_as, None, "", f"cannot be read: {error.strerror or error}")
-
-
-def _parsed(data: bytes, shown_as: str) -> Document | Problem:
-    try:
-        return read_yaml(data.decode("utf-8-sig"))
+        raise MisconfiguredError(Problem(shown_as, None, "", f"cannot be read: {error.strerror or error}")) from None
     except UnicodeDecodeError:
-        return Problem(shown_as, None, "", "is not UTF-8 text")
+        raise MisconfiguredError(Problem(shown_as, None, "", "is not UTF-8 text")) from None
     except NotReadableError as error:
         where = shown_as if error.column is None else f"{shown_as}:{error.line}:{error.column}"
-        return Problem(where, None, dotted("", error.fault.path).lstrip("."), error.fault.message)
+        raise MisconfiguredError(Problem(where, None, named(error.fault.path), error.fault.message)) from None
+    return _layer(document.value, shown_as, document.lines)
 
 
 def _given(flags: Mapping[str, object]) -> dict[str, Any]:
@@ -172,69 +180,48 @@ def _given(flags: Mapping[str, object]) -> dict[str, Any]:
     return {key: value for key, value in inner.items() if value is not None and value != {}}
 
 
-def _environment_layers(environment: Mapping[str, str]) -> list[_Layer]:
+def _environment_layers(environment: Mapping[str, str]) -> Iterator[_Layer]:
     """A layer for each variable that sets a key, in alphabetical order. Other RALPH_* variables are left alone, but
     RalphError is raised for one that is all but a key's: a limit must not get lost.
     """
-    sections = {field.encode_name for field in fields_of(Config)} | {key.partition(".")[0] for key in GONE}
-    layers = []
+    variables = {_variable_of(path): path for path, _ in _settings(built_in_values(), ()) if len(path) > 1}
     for name in sorted(each for each in environment if each.startswith(ENVIRONMENT_PREFIX)):
         keys = [camel(part.lower()) for part in name.removeprefix(ENVIRONMENT_PREFIX).split("__")]
-        if keys[0] in sections and (keys[0] not in GONE or len(keys) > 1):
-            value = _environment_value(environment[name], _type_at(keys), name)
-            for key in reversed(keys):
-                value = {key: value}
-            layers.append(_layer(Document(value, {}), name, insists=True))
+        if keys[0] in built_in_values():
+            try:
+                place = place_of(".".join(keys), {})
+                value = given_value(environment[name], place)
+            except RalphError as error:
+                raise RalphError(f"{name}: {error}") from None
+            yield _layer(planted({}, place.path, value), name, insists=True)
         elif keys[0]:
-            variables = {_variable_of(leaf): leaf for leaf in _built_in(Config, ()) if "." in leaf}
             close = difflib.get_close_matches(name, variables, n=1, cutoff=_ALL_BUT_THE_SAME)
             if close or len(keys) > 1:
                 meant = f"did you mean {close[0]}? Else" if close else f"there is no section '{keys[0]}';"
                 raise RalphError(f"{name} sets nothing; {meant} give it another name")
-    return layers
 
 
-def _variable_of(leaf: str) -> str:
-    return ENVIRONMENT_PREFIX + _CAPITAL.sub(r"_\g<0>", leaf).replace(".", "__").upper()
+def _variable_of(path: JsonPath) -> str:
+    return ENVIRONMENT_PREFIX + _CAPITAL.sub(r"_\g<0>", "__".join(map(str, path))).upper()
 
 
-def _type_at(keys: Iterable[str]) -> Any:
-    annotation: Any = Config
-    for key in keys:
-        struct = struct_in(annotation)
-        known = {field.encode_name: field.type for field in fields_of(struct)} if struct else {}
-        annotation = known.get(key)
-    return annotation
-
-
-def _environment_value(text: str, annotation: Any, variable: str) -> Any:
-    """A variable's text as what stands at its key: text stays text, a number is one, the rest is YAML."""
-    if annotation is None:
-        return text
-    if struct_in(annotation) is None and item_type(annotation) is None and struct_by_name(annotation) is None:
-        try:
-            return msgspec.convert(text, annotation, strict=False)
-        except msgspec.ValidationError:
-            return text
-    try:
-        return read_yaml(text).value
-    except NotReadableError as error:
-        raise RalphError(f"{variable}: {error.fault.message}") from None
+# Merging
 
 
 def _merged(layers: Iterable[_Layer]) -> tuple[Config, dict[str, str]]:
     """The configuration of all layers, later ones winning, and the origin of every leaf by its dotted path."""
-    tree: Tree = {}
-    origins = _built_in(Config, ())
+    tree = built_in_values()
+    origins = {named(path): BUILT_IN for path, _ in _settings(tree, ())}
     last, insisting = BUILT_IN, set[str]()
     for layer in layers:
-        _lay(tree, layer.tree, (), layer, origins)
+        for path, value in sorted(_settings(layer.tree, ()), key=lambda each: str(each[0][-1]).startswith("+")):
+            tree = _laid(tree, path, value, layer, origins)
         last = layer.source
         insisting |= {layer.source} if layer.insists else set()
-    _refuse(content_faults(tree), f"{last}, together with the settings before it")
-    executors = tree.get("tools", {}).get("executors", ())
+    _refuse(content_faults(tree), f"{last}, together with the settings before it", {})
+    executors = tree["tools"]["executors"]
     if len(executors) == 1 and origins["defaults.executor"] == BUILT_IN:
-        tree.setdefault("defaults", {})["executor"] = executors[0]["id"]
+        tree = planted(tree, ("defaults", "executor"), executors[0]["id"])
         origins["defaults.executor"] = f"{ONLY_ONE} ({origins['tools.executors']})"
     insisted = [leaf for leaf, origin in origins.items() if origin in insisting]
     if insisted:
@@ -242,44 +229,29 @@ def _merged(layers: Iterable[_Layer]) -> tuple[Config, dict[str, str]]:
     return msgspec.convert(tree, Config), origins
 
 
-def _lay(tree: Tree, layer: Tree, path: JsonPath, source: _Layer, origins: dict[str, str]) -> None:
-    for key in sorted(layer, key=lambda key: key.startswith("+")):
-        name = key.removeprefix("+")
-        leaf = dotted("", (*path, name)).lstrip(".")
-        if isinstance(layer[key], dict) and leaf not in origins:
-            _lay(tree.setdefault(name, {}), layer[key], (*path, name), source, origins)
-            continue
-        before: list[Any] = []
-        if key == name:
-            tree[name] = layer[key]
-            origins[leaf] = source.origin((*path, key))
-            for inner in [each for each in origins if each.startswith(f"{leaf}[")]:
-                del origins[inner]
+def _settings(tree: Tree, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Each value that is no section, and where it stands."""
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _settings(value, (*path, key))
         else:
-            before = list(tree[name] if name in tree else _built_in_list((*path, name)))
-            tree[name] = [*before, *layer[key]]
-            added = source.origin((*path, key))
-            origins[leaf] = f"{origins.get(leaf, BUILT_IN)} + {added}" if before else added
-        for index, item in enumerate(layer[key] if isinstance(layer[key], list) else ()):
-            shown = f"{leaf}[{len(before) + index}]"
-            origins[shown] = source.origin((*path, key, index))
-            for inner in item if isinstance(item, dict) else ():
-                origins[dotted(shown, (inner,))] = source.origin((*path, key, index, inner))
+            yield (*path, key), value
 
 
-def _built_in_list(path: JsonPath) -> list[Any]:
-    value: Any = msgspec.to_builtins(Config())
-    for key in path:
-        value = value[key]
-    return list(value)
-
-
-def _built_in(struct: type[msgspec.Struct], path: JsonPath) -> dict[str, str]:
-    leaves: dict[str, str] = {}
-    for field in fields_of(struct):
-        nested = struct_in(field.type)
-        here = (*path, field.encode_name)
-        if struct_by_name(field.type):  # merged by their keys, which are none of the built-in ones
-            continue
-        leaves |= _built_in(nested, here) if nested else {dotted("", here).lstrip("."): BUILT_IN}
-    return leaves
+def _laid(tree: Tree, path: tuple[str, ...], value: Any, layer: _Layer, origins: dict[str, str]) -> Tree:
+    """The tree with a value of a layer in it; where it comes from is put down in `origins`."""
+    place = (*path[:-1], path[-1].removeprefix("+"))
+    leaf, origin, before = named(place), layer.origin(path), 0
+    if place == path:
+        for inner in [each for each in origins if each.startswith(f"{leaf}[")]:
+            del origins[inner]
+    elif held := value_at(tree, place):
+        before, value = len(held), [*held, *value]
+        origin = f"{origins[leaf]} + {origin}"
+    origins[leaf] = origin
+    for index, item in enumerate(value[before:] if isinstance(value, list) else ()):
+        origins[named((*place, before + index))] = layer.origin((*path, index))
+        for key in item if isinstance(item, dict) else ():
+            origins[named((*place, before + index, key))] = layer.origin((*path, index, key))
+    whole: Tree = planted(tree, place, value)
+    return whole

@@ -13,7 +13,22 @@ from rulebook_ralph.tasks.criteria import StopCriteria as StopCriteria  # noqa: 
 from rulebook_ralph.tasks.criteria import TaskLimits as TaskLimits  # noqa: PLC0414
 from rulebook_ralph.tasks.model import Stage
 from rulebook_ralph.tasks.results import StopReason
-from rulebook_ralph.tasks.struct_reading import Dollars, PositiveInt, PositiveSeconds, Rate, Settings
+from rulebook_ralph.tasks.struct_reading import Dollars, PositiveInt, PositiveSeconds, Rate, Settings, matching
+
+_INSIDE = r"^(?!/|([\s\S]*/)?\.\.(/|$))[\s\S]*"
+"""A path from the repository's root, which leads nowhere else, as far as its text tells."""
+Filled = Annotated[str, matching(r"\S", "must not be empty")]
+Folder = Annotated[str, matching(rf"{_INSIDE}\S", "must be a folder of the repository, from its root")]
+Inside = Annotated[str, matching(rf"{_INSIDE}[^./\s]", "must be a path within the repository, from its root")]
+Glob = Annotated[
+    str,
+    matching(
+        r"^(?!([\s\S]*/)?\.\.(/|$))[\s\S]*[^/! ]", "must be a glob of paths of the repository, as in a .gitignore"
+    ),
+]
+Variables = dict[
+    Annotated[str, matching(r"^[A-Za-z_][A-Za-z0-9_]*$", "must have names of environment variables as keys")], str
+]
 
 
 class Executor(Settings, frozen=True, kw_only=True):
@@ -33,12 +48,12 @@ class Executor(Settings, frozen=True, kw_only=True):
     fallback: Id of the executor to go on with when this one is limited or broken; empty means none.
     """
 
-    id: str
-    type: str
+    id: Filled
+    type: Filled
     name: str = ""
     command: str = ""
     args: tuple[str, ...] = ()
-    env: dict[str, str] = {}
+    env: Variables = {}
     model: str = ""
     permissions: Literal["full", "edit", "ask"] = "full"
     prompt_via: Literal["stdin", "file", "argument"] = "stdin"
@@ -57,7 +72,7 @@ class AskedModel(Settings, frozen=True, kw_only=True):
     timeout: Time for one answer.
     """
 
-    id: str
+    id: Filled
     name: str = ""
     executor: str = ""
     model: str = "opus"
@@ -134,15 +149,15 @@ class VerificationStep(Settings, frozen=True, kw_only=True):
     env: Environment variables for the command.
     """
 
-    name: str
-    command: str
+    name: Filled
+    command: Filled
     kind: StepKind = "other"
     required: bool = True
     timeout: PositiveSeconds = 900
     retries: Annotated[int, msgspec.Meta(ge=0, le=20)] = 0
-    when: tuple[str, ...] = ()
-    working_dir: str = "."
-    env: dict[str, str] = {}
+    when: tuple[Glob, ...] = ()
+    working_dir: Folder = "."
+    env: Variables = {}
 
 
 class Verification(Settings, frozen=True, kw_only=True):
@@ -189,8 +204,8 @@ class Workspace(Settings, frozen=True, kw_only=True):
     """
 
     setup: str = ""
-    copy: tuple[str, ...] = ()
-    link: tuple[str, ...] = ()
+    copy: tuple[Inside, ...] = ()
+    link: tuple[Inside, ...] = ()
 
 
 class Limits(Settings, frozen=True, kw_only=True):
@@ -230,12 +245,12 @@ class Hook(Settings, frozen=True, kw_only=True):
     env: Environment variables for the command.
     """
 
-    name: str
-    command: str
+    name: Filled
+    command: Filled
     priority: int = 30
     required: bool = False
     timeout: PositiveSeconds = 30
-    env: dict[str, str] = {}
+    env: Variables = {}
 
 
 Answer = Literal["ask", "approve", "allow"]
@@ -390,8 +405,8 @@ class Config(Settings, frozen=True, kw_only=True):
     stages: tuple[Stage, ...] = ("coder",)
     stop_criteria: StopCriteria = StopCriteria()
     hooks: tuple[Hook, ...] = ()
-    protect: tuple[str, ...] = ()
-    checks: tuple[str, ...] = ()
+    protect: tuple[Glob, ...] = ()
+    checks: tuple[Glob, ...] = ()
     integrity: Integrity = Integrity()
     judge: Judge = Judge()
     ralph: Ralph = Ralph()

@@ -16,13 +16,11 @@ from typing import Protocol
 import msgspec
 
 from rulebook_ralph.config.commands import ConfiguredCommand, commands_of_config, commands_of_tasks
-from rulebook_ralph.config.layers import PROJECT_CONFIG, LoadedConfig
-from rulebook_ralph.config.rules import IS_GONE, checked
-from rulebook_ralph.config.settings import Config
+from rulebook_ralph.config.layers import PROJECT_CONFIG, LoadedConfig, config_of
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks import disk
 from rulebook_ralph.tasks.model import STATE_FOLDER, Json, Task
-from rulebook_ralph.tasks.plain_yaml import NotReadableError, read_yaml
+from rulebook_ralph.tasks.plain_yaml import NotReadableError
 
 PRD = f"{STATE_FOLDER}/prd.json"
 _LARGEST = {PROJECT_CONFIG: 1024 * 1024, PRD: 64 * 1024 * 1024}
@@ -241,27 +239,11 @@ def _digests_in(commits: Sequence[str], ask: Ask) -> Digests | None:
 
 
 def _of_config(data: bytes) -> Digests | None:
-    """The commands of a version; keys of the first edition do not matter. None where it cannot be read."""
+    """The commands of a version; None where it cannot be read."""
     try:
-        tree, faults = checked(read_yaml(data.decode("utf-8-sig")).value)
-        if any(not fault.message.startswith(IS_GONE) for fault in faults):
-            return None
-        config = msgspec.convert(_without_plus(tree), Config)
-    except (UnicodeDecodeError, NotReadableError, msgspec.ValidationError):
+        return frozenset(each.digest for each in commands_of_config(config_of(data)))
+    except (RalphError, NotReadableError, UnicodeDecodeError):
         return None
-    return frozenset(each.digest for each in commands_of_config(config))
-
-
-def _without_plus(tree: Json) -> Json:
-    """A layer by itself: what it adds to lists stands in them."""
-    whole: Json = {}
-    for key in sorted(tree, key=lambda key: key.startswith("+")):
-        name, value = key.removeprefix("+"), tree[key]
-        if key.startswith("+"):
-            whole[name] = [*whole.get(name, ()), *value]
-        else:
-            whole[name] = _without_plus(value) if isinstance(value, dict) else value
-    return whole
 
 
 class _WithCriteria(msgspec.Struct, gc=False):

@@ -21,6 +21,12 @@ Rate = Annotated[float, msgspec.Meta(ge=0)]
 
 Tree = dict[str, Any]
 
+
+def matching(pattern: str, says: str) -> msgspec.Meta:
+    """That a text matches a pattern, and what is said of one that does not."""
+    return msgspec.Meta(pattern=pattern, extra={"says": says})
+
+
 _DURATION = re.compile(
     r"(?=.)(?:(?P<d>\d+(?:\.\d+)?)d)?(?:(?P<h>\d+(?:\.\d+)?)h)?(?:(?P<m>\d+(?:\.\d+)?)m)?(?:(?P<s>\d+(?:\.\d+)?)s)?",
     re.ASCII,
@@ -172,8 +178,17 @@ def _leaf(value: Any, annotation: Any, path: JsonPath, faults: list[Fault]) -> A
         return msgspec.convert(value, annotation)
     except msgspec.ValidationError as error:
         fault = explained(error, annotation)
+        if "matching regex" in fault.message:
+            got = f", got '{escaped(value)}'" if isinstance(value, str) and value.strip() else ""
+            fault = Fault(fault.path, f"{_said_by(annotation)}{got}")
         faults.append(Fault((*path, *fault.path), fault.message))
         return value
+
+
+def _said_by(annotation: Any) -> str:
+    """What is said of a text that does not match what it should, or of a map with such a key."""
+    metas = (meta.extra["says"] for meta in getattr(annotation, "__metadata__", ()) if meta.extra)
+    return next(metas, "") or next(filter(None, map(_said_by, get_args(annotation))), "")
 
 
 def _kind(value: Any) -> str:

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from rulebook_ralph.config.keys import default_at, given_value, place_of, value_at
+from rulebook_ralph.config.keys import given_value, place_of, value_at
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks.text import JsonPath
 from tests.cases import each_of
@@ -50,7 +50,7 @@ def test_a_key_leads_to_its_place(key: str, path: JsonPath) -> None:
         ("limits.maxcost", "limits.maxcost: unknown key; did you mean `maxCostUsd`?"),
         ("limits.maxCostUsd.x", "limits.max_cost_usd: is a single value, so that there is no `x` in it"),
         ("tools.executors.cloude.model", "tools.executors: there is no item `cloude`; did you mean `claude`?"),
-        ("tools.executors.5", "tools.executors[5]: there is no such item; the list has 2"),
+        ("tools.executors.5", "tools.executors: there is no item `5`; there are: claude, gpt-5.5"),
         ("+limits", "+limits: `+` adds to a list, and `limits` is none"),
         ("", "'' is no key; keys are as in limits.maxCostUsd"),
         ("limits..x", "'limits..x' is no key"),
@@ -90,9 +90,6 @@ def test_a_value_that_is_no_yaml_is_refused_with_its_key() -> None:
         given_value("[a", place_of("rules", VALUES))
 
 
-def test_values_and_defaults_of_places() -> None:
+def test_values_of_places() -> None:
     assert value_at(VALUES, ("tools", "executors", 1, "id")) == "gpt-5.5"
     assert value_at(VALUES, ("tools", "executors", 9, "id")) is None
-    assert default_at(("limits", "idle_timeout")) == (True, 900)
-    assert default_at(("rules",)) == (True, ())
-    assert default_at(("limits",)) == default_at(("rules", 0)) == default_at(("prices", "x")) == (False, None)
