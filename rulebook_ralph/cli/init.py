@@ -1,7 +1,7 @@
 """`ralph init`: tasks become the state folder, with the project's real gates."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -10,7 +10,7 @@ from msgspec import structs
 from rulebook_ralph.cli.app import App
 from rulebook_ralph.cli.places import open_root, tracked_by
 from rulebook_ralph.cli.trust import note_import
-from rulebook_ralph.config.detection import Discovery, discover, without_tracked
+from rulebook_ralph.config.detection import Discovery, discover
 from rulebook_ralph.config.requirements import tasks_without_criteria
 from rulebook_ralph.config.template import commented_config, keep_schema
 from rulebook_ralph.errors import RalphError
@@ -155,9 +155,9 @@ def _init(app: App, folder: StateFolder, repository: Repository, wanted: Import)
     prd_file.decode_prd(prd_file.encode_prd(merged.prd), name=str(folder.prd))
     if wanted.strict:
         _refuse_without_criteria(merged.prd)
-    found = None if folder.config.exists() else discover(folder.root, app.environment.get("PATH"))
-    if found is not None:
-        found = replace(found, workspace=without_tracked(found.workspace, tracked_by(repository)))
+    found = None
+    if not folder.config.exists():
+        found = discover(folder.root, app.environment.get("PATH"), tracked_by(repository))
     result = Result(merged.prd, merged, reading, found)
     if wanted.dry_run:
         return result

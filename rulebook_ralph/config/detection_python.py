@@ -4,11 +4,11 @@ A package manager that is there sets clones up by its lock file; without a lock 
 requires. Where neither can, the project's own `.venv` is linked, and what is neither in it nor on PATH is no gate.
 """
 
-import configparser
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,15 +30,28 @@ _IN_CLONE = ".venv/bin/python -m "
 
 
 class _Tool(NamedTuple):
-    """What a gate runs."""
+    """What a gate runs, and the files or `file:section`s of INI files that configure it, beside pyproject's table."""
 
     kind: StepKind
     module: str
     arguments: str = ""
+    places: tuple[str, ...] = ()
     env: dict[str, str] | None = None
 
     def gate(self, start: str) -> VerificationStep:
         return step(self.kind, f"{start}{self.module} {self.arguments}".rstrip(), self.env)
+
+
+_TOOLS = (
+    _Tool("test", "pytest", "-q", ("setup.cfg:tool:pytest", "tox.ini:pytest", "pytest.ini")),
+    _Tool("test", "tox", "", ("tox.ini:tox", "tox.ini:testenv", "setup.cfg:tox:tox")),
+    _Tool("test", "nox", "", ("noxfile.py",)),
+    _Tool("lint", "ruff", "check .", ("ruff.toml", ".ruff.toml")),
+    _Tool("lint", "flake8", "", (".flake8", "setup.cfg:flake8", "tox.ini:flake8")),
+    _Tool("typecheck", "mypy", "", ("setup.cfg:mypy", "mypy.ini:mypy", ".mypy.ini:mypy")),
+    _Tool("typecheck", "pyright", "", ("pyrightconfig.json",)),
+)
+"""The first one of each kind that the project configures is its gate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +62,16 @@ class _Python:
 
     project: ManifestProject
     pyproject: Table
-    sections: frozenset[str]
-    mypy_has_targets: bool
+    sections: Table
     extras: dict[str, list[str]]
     groups: dict[str, list[str]]
     files: dict[str, str]
     named: str
 
-    def configures(self, name: str, *places: str) -> bool:
-        """Whether a tool has a table in pyproject.toml, or one of these files or `file:section`s is there."""
-        in_files = self.project.has(*(place for place in places if ":" not in place))
-        return name in table(self.pyproject, "tool") or in_files or not self.sections.isdisjoint(places)
+    def configures(self, tool: _Tool) -> bool:
+        in_files = self.project.has(*(place for place in tool.places if ":" not in place))
+        in_sections = not self.sections.keys().isdisjoint(tool.places)
+        return tool.module in table(self.pyproject, "tool") or in_files or in_sections
 
     def requires(self, tool: str) -> bool:
         return _names(tool, self.named)
@@ -82,6 +94,18 @@ class _Python:
             return f"{self.environment}/bin/python -m "
         return "python3 -m " if tool in ("pytest", "unittest") else ""
 
+    @property
+    def mypy_targets(self) -> str:
+        """What mypy looks at where its configuration does not say it: src, or the packages at the root."""
+        told = [*table(self.pyproject, "tool", "mypy")]
+        told += [key for place, section in self.sections.items() if place.endswith(":mypy") for key in section]
+        if not {"files", "packages", "modules"}.isdisjoint(told):
+            return ""
+        root = self.project.root
+        packages = sorted(file.parent.name for file in root.glob("*/__init__.py"))
+        at_root = " ".join(_quoted(name) for name in packages if name not in _TESTS) or "."
+        return "src" if _is_source_folder(root / "src") else at_root
+
 
 def discover(project: ManifestProject) -> LanguageGates:
     """The steps of a Python project and what a clone needs for them; nothing where nothing says it is one."""
@@ -93,49 +117,35 @@ def discover(project: ManifestProject) -> LanguageGates:
         if program == "uv":
             setup += "".join(f" --extra {name}" for name in _developing(python.extras, modules))
             setup += "".join(f" --group {name}" for name in _developing(python.groups, modules) if name != "dev")
-        gates = tuple(tool.gate(f"{start}python -m " if tool.module == "unittest" else start) for tool in required)
-        return LanguageGates(gates, setup, notes=() if program == "uv" else (f"{lock}: {setup}",))
-    environment = python.environment
+        starts = {"unittest": f"{start}python -m "}
+        return LanguageGates(tuple(tool.gate(starts.get(tool.module, start)) for tool in required), setup)
+    missing, environment = f"{lock}: {program} is not on PATH" if lock else "", python.environment
     if required and not (lock and environment) and (parts := _pip(python, modules)):
         setup = f"python3 -m venv .venv && .venv/bin/pip install -q {' '.join(map(_quoted, parts))}"
-        notes = (f"{lock}: {program} is not on PATH, so pip installs what the project requires",) if lock else ()
-        return LanguageGates(tuple(tool.gate(_IN_CLONE) for tool in required), setup, notes=notes)
-    installed = _tools(python, python.has_installed)
-    link = (environment,) if environment else ()
+        note = missing and f"{missing}, so pip installs what the project requires"
+        return LanguageGates(tuple(tool.gate(_IN_CLONE) for tool in required), setup, note=note)
+    steps = tuple(tool.gate(python.start_of(tool.module)) for tool in _tools(python, python.has_installed))
     instead = f"{environment} is linked into clones, where no task can change it" if environment else "install it"
-    notes = (f"{lock}: {program} is not on PATH: {instead}",) if lock else ()
-    return LanguageGates(tuple(tool.gate(python.start_of(tool.module)) for tool in installed), link=link, notes=notes)
+    return LanguageGates(steps, link=(environment,) if environment else (), note=missing and f"{missing}: {instead}")
 
 
 def _tools(python: _Python, is_there: Callable[[str], bool]) -> list[_Tool]:
     """What the project has configured: its tests in any case, all else where it is there."""
-    test = _test(python, is_there)
-    found = [test] if test else []
-    if python.configures("ruff", "ruff.toml", ".ruff.toml") and is_there("ruff"):
-        found.append(_Tool("lint", "ruff", "check ."))
-    elif python.configures("flake8", ".flake8", "setup.cfg:flake8", "tox.ini:flake8") and is_there("flake8"):
-        found.append(_Tool("lint", "flake8"))
-    if python.configures("mypy", "setup.cfg:mypy", "mypy.ini:mypy", ".mypy.ini:mypy") and is_there("mypy"):
-        found.append(_Tool("typecheck", "mypy", "" if python.mypy_has_targets else _product(python.project.root)))
-    elif python.configures("pyright", "pyrightconfig.json") and is_there("pyright"):
-        found.append(_Tool("typecheck", "pyright"))
-    return found
-
-
-def _test(python: _Python, is_there: Callable[[str], bool]) -> _Tool | None:
     files = list(_test_files(python.project.root))
-    if python.configures("pytest", "setup.cfg:tool:pytest", "tox.ini:pytest", "pytest.ini"):
-        return _Tool("test", "pytest", "-q")
-    if files and python.requires("pytest"):
-        return _Tool("test", "pytest", "-q")
-    if python.configures("tox", "tox.ini:tox", "tox.ini:testenv", "setup.cfg:tox:tox") and is_there("tox"):
-        return _Tool("test", "tox")
-    if python.project.has("noxfile.py") and is_there("nox"):
-        return _Tool("test", "nox")
-    return _unittest(python.project, files)
+    found: dict[StepKind, _Tool] = {}
+    for tool in _TOOLS:
+        if tool.module == "pytest":
+            is_used = python.configures(tool) or (bool(files) and python.requires("pytest"))
+        else:
+            is_used = python.configures(tool) and is_there(tool.module)
+        if is_used:
+            found.setdefault(tool.kind, tool)
+    if "test" not in found and (by_hand := _unittest(python.project, files)):
+        found = {"test": by_hand, **found}
+    return [tool._replace(arguments=python.mypy_targets) if tool.module == "mypy" else tool for tool in found.values()]
 
 
-def _unittest(project: ManifestProject, test_files: list[Path]) -> _Tool | None:
+def _unittest(project: ManifestProject, test_files: Sequence[Path]) -> _Tool | None:
     """unittest for a folder of test files that use it, started so that it finds them (a package or plain files)."""
     for file in test_files:
         name = file.relative_to(project.root).as_posix()
@@ -148,7 +158,7 @@ def _unittest(project: ManifestProject, test_files: list[Path]) -> _Tool | None:
         start = f" -s {folder}" if folder else ""
         package = " -t ." if folder and (project.root / folder / "__init__.py").is_file() else ""
         env = {"PYTHONPATH": "src"} if _is_source_folder(project.root / "src") else None
-        return _Tool("test", "unittest", f"discover{start}{package}", env)
+        return _Tool("test", "unittest", f"discover{start}{package}", env=env)
     return None
 
 
@@ -169,7 +179,7 @@ def _pip(python: _Python, tools: list[str]) -> list[str]:
     return [*parts, *(tool for tool in tools if not _names(tool, chosen))]
 
 
-def _developing(groups: dict[str, list[str]], tools: Iterable[str]) -> list[str]:
+def _developing(groups: dict[str, list[str]], tools: list[str]) -> list[str]:
     """Those of the groups that have the tools, or are called like it."""
     return [
         name
@@ -187,21 +197,11 @@ def _quoted(word: str) -> str:
     return word if re.fullmatch(r"[\w./=-]+", word) else shlex.quote(word)
 
 
-def _product(root: Path) -> str:
-    """Where the code is that is no test: src, or the packages at the root."""
-    if _is_source_folder(root / "src"):
-        return "src"
-    packages = sorted(file.parent.name for file in root.glob("*/__init__.py"))
-    return " ".join(_quoted(name) for name in packages if name not in _TESTS) or "."
-
-
 def _test_files(root: Path) -> Iterator[Path]:
     """Python test files in the root, tests/ and test/, and one level below these."""
-    for folder in (root, *(root / name for name in _TESTS)):
-        for pattern in ("test*.py", "*_test.py"):
-            yield from sorted(file for file in folder.glob(pattern) if file.is_file())
-    for name in _TESTS:
-        yield from sorted(file for file in (root / name).glob("*/test*.py") if file.is_file())
+    tests = [root / name for name in _TESTS]
+    for folder, pattern in (*product((root, *tests), ("test*.py", "*_test.py")), *product(tests, ("*/test*.py",))):
+        yield from sorted(file for file in folder.glob(pattern) if file.is_file())
 
 
 def _is_source_folder(folder: Path) -> bool:
@@ -210,27 +210,16 @@ def _is_source_folder(folder: Path) -> bool:
 
 def _read(project: ManifestProject) -> _Python:
     pyproject = project.toml("pyproject.toml")
-    sections: set[str] = set()
-    has_targets = any(key in table(pyproject, "tool", "mypy") for key in ("files", "packages", "modules"))
+    sections = {f"{name}:{section}": told for name in _INI_FILES for section, told in project.ini(name).items()}
     extras = {name: strings(each) for name, each in table(pyproject, "project", "optional-dependencies").items()}
-    for name in _INI_FILES:
-        parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
-        try:
-            parser.read_string(project.text(name))
-        except configparser.Error as error:
-            line = re.search(r"line:? +(\d+)", str(error))
-            project.problem(name, f"cannot be read: {str(error).splitlines()[0]}", int(line[1]) if line else None)
-            continue
-        sections |= {f"{name}:{section}" for section in parser.sections()}
-        has_targets = has_targets or any(parser.has_option("mypy", key) for key in ("files", "packages", "modules"))
-        if parser.has_section("options.extras_require"):
-            extras |= {key: (each or "").split("\n") for key, each in parser.items("options.extras_require")}
+    in_setup = table(sections, "setup.cfg:options.extras_require")
+    extras |= {name: (each or "").split("\n") for name, each in in_setup.items()}
     declared = table(pyproject, "dependency-groups")
     files = sorted(file.name for file in project.root.glob("*requirements*.txt"))
     texts = {name: project.text(name) for name in files if "doc" not in name}
     named = "\n".join([*(project.text(name) for name in _MANIFESTS if project.has(name)), *texts.values()])
     groups = {name: _group(declared, name) for name in declared}
-    return _Python(project, pyproject, frozenset(sections), has_targets, extras, groups, texts, named)
+    return _Python(project, pyproject, sections, extras, groups, texts, named)
 
 
 def _group(groups: Table, name: str, depth: int = 5) -> list[str]:

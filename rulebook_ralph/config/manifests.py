@@ -1,5 +1,6 @@
 """Manifests of a project, read guarded: whatever stands in them, the worst that comes of it is a problem to show."""
 
+import configparser
 import json
 import re
 import shutil
@@ -46,6 +47,16 @@ class ManifestProject:
         """The object of a JSON manifest; empty as in `text`."""
         return self._parsed(name, json.loads)
 
+    def ini(self, name: str) -> Table:
+        """The sections of an INI file; empty as in `text`."""
+
+        def parse(text: str) -> Table:
+            parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
+            parser.read_string(text)
+            return {section: dict(parser.items(section)) for section in parser.sections()}
+
+        return self._parsed(name, parse)
+
     def problem(self, name: str, message: str, line: int | None = None) -> None:
         self.problems.append(SourceProblem(self.root / name, line, message))
 
@@ -53,9 +64,9 @@ class ManifestProject:
         text = self.text(name)
         try:
             value = parse(text) if text.strip() else {}
-        except (ValueError, RecursionError) as error:
-            line = re.search(r"line (\d+)", str(error))
-            self.problem(name, f"cannot be read: {error}", int(line[1]) if line else None)
+        except (ValueError, RecursionError, configparser.Error) as error:
+            line = re.search(r"line:? +(\d+)", str(error))
+            self.problem(name, f"cannot be read: {str(error).splitlines()[0]}", int(line[1]) if line else None)
             return {}
         if not isinstance(value, dict):
             self.problem(name, "must hold an object", 1)
@@ -66,13 +77,13 @@ class ManifestProject:
 @dataclass(frozen=True, slots=True)
 class LanguageGates:
     """What one language's manifests tell: steps (named later), the setup of a clone or what is linked into it instead,
-    and what a person should be told of it.
+    and what a person has to know of that.
     """
 
     steps: tuple[VerificationStep, ...] = ()
     setup: str = ""
     link: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    note: str = ""
 
 
 def step(kind: StepKind, command: str, env: dict[str, str] | None = None) -> VerificationStep:

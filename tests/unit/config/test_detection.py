@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rulebook_ralph.config.detection import Discovery, discover, gates_or_found, without_tracked
+from rulebook_ralph.config.detection import Discovery, discover, gates_or_found
 from rulebook_ralph.config.layers import PROJECT_CONFIG, load_config
 from rulebook_ralph.config.settings import Workspace
 from tests.cases import each_of
@@ -378,17 +378,10 @@ def test_without_its_package_manager_what_is_installed_is_linked(tmp_path: Path)
     assert "install it" in discover(tmp_path, "/nowhere").notes[0]
 
 
-def test_what_is_told_of_other_package_managers(tmp_path: Path, programs: str) -> None:
-    files = {"go.mod": "module x\n", "Cargo.toml": '[package]\nname="x"\n', "pyproject.toml": "[tool.ruff]\n"}
-    files |= {"poetry.lock": "", "package.json": package({"test": "x"}), "yarn.lock": ""}
-    told = "\n".join(write(tmp_path, files, programs).notes)
-    for name in ("poetry.lock: ", "yarn.lock: ", "Cargo.toml: ", "go.mod: "):
-        assert name in told
-
-
-def test_what_git_holds_is_neither_copied_nor_linked() -> None:
-    found = Workspace(setup="x", copy=(".env", ".env.test"), link=("vendor",))
-    assert without_tracked(found, lambda _: [".env.test"]) == Workspace(setup="x", copy=(".env",), link=("vendor",))
+def test_what_git_holds_is_neither_copied_nor_linked(tmp_path: Path) -> None:
+    write(tmp_path, {".env": "", ".env.test": "", ".venv/bin/python": "", "composer.json": "{}", "vendor/x": ""})
+    found = discover(tmp_path, "/nowhere", lambda _: [".env.test", "vendor"]).workspace
+    assert found == Workspace(copy=(".env",), link=(".venv",))
 
 
 def test_a_run_without_gates_finds_those_that_init_would(tmp_path: Path) -> None:
