@@ -7,32 +7,16 @@ came whole. Its own error after the last one, or without any, is the end of a ru
 import os
 import re
 import shutil
-from dataclasses import dataclass
-from dataclasses import replace as changed
-from pathlib import Path
 
 from rulebook_ralph.agents.agent import Invocation, Report
-from rulebook_ralph.agents.api_errors import ApiError, api_error
-from rulebook_ralph.agents.cli import CliAgent, prompt_file, run_agent, visible
-from rulebook_ralph.agents.command import TEXT_HEAD, TEXT_TAIL
-from rulebook_ralph.agents.events import MAX_MESSAGE, MAX_TOOL_RESULTS, Transcript, added, first_line, tool_result
-from rulebook_ralph.agents.limit_times import Now, local_clock
+from rulebook_ralph.agents.api_errors import MAX_MESSAGE, fault
+from rulebook_ralph.agents.cli import CliAgent
+from rulebook_ralph.agents.fields import added, first_line
+from rulebook_ralph.agents.limit_times import Now
+from rulebook_ralph.agents.reader import MAX_TOOL_RESULTS, TEXT_HEAD, TEXT_TAIL, Reader, tool_result
 from rulebook_ralph.process.streams import HeadTail, LineSplitter
-from rulebook_ralph.process.supervisor import Command
 from rulebook_ralph.report.events import AgentActivity
-from rulebook_ralph.tasks.results import AgentFault, AgentResult, ErrorKind, ToolResult, Usage
-
-_ALWAYS = (
-    *("--yes-always", "--no-pretty", "--no-fancy-input", "--no-check-update", "--no-show-release-notes"),
-    *("--no-show-model-warnings", "--no-analytics", "--no-detect-urls", "--no-gitignore"),
-    *("--chat-history-file", os.devnull, "--input-history-file", os.devnull),
-    *("--no-auto-commits", "--no-dirty-commits"),
-)
-"""Asks nobody, opens no browser, fetches no page that the prompt names, and makes no commit, which would cost a further
-request for its message."""
-
-_PERMISSIONS: dict[str, tuple[str, ...]] = {"ask": ("--chat-mode", "ask", "--dry-run")}
-"""It never runs a command unasked; asking questions only, it does not edit either."""
+from rulebook_ralph.tasks.results import AgentResult, ErrorKind, Usage
 
 _CACHES = ".aider.tags.cache.v*"
 _LONGEST_LINE = 1024 * 1024
@@ -66,15 +50,6 @@ _FIRST_WORDS = ("litellm.", "Model ", "Only ", "No LLM ")
 _PROVIDERS = "litellm."
 """How the errors of a provider begin: on a line of their own, or where the answer broke off."""
 
-_LOG_IN = "set the API key that the model's provider asks for, such as OPENAI_API_KEY, in the environment"
-
-
-@dataclass(slots=True)
-class _Error:
-    kind: ErrorKind | None
-    message: str
-    ended: bool = False
-
 
 class _Answer:
     """What the model says between two reports of tokens.
@@ -104,54 +79,49 @@ class _Answer:
         return self._kept.text().strip()
 
 
-class AiderReader:
+class AiderReader(Reader):
     """Keeps the model's last answer (without the edits in it), the sums, and the error it ended with."""
 
+    log_in = "set the API key that the model's provider asks for, such as OPENAI_API_KEY, in the environment"
+
     def __init__(self, report: Report, now: Now) -> None:
-        self._report = report
-        self._now = now
+        super().__init__(report, now)
         self._lines = LineSplitter(self._line, longest=_LONGEST_LINE)
         self._answer = _Answer()
-        self._final_text: str | None = None
-        self._error: _Error | None = None
-        self._tool_results: list[ToolResult] = []
-        self._usage = Usage()
-        self._cost: float | None = None
+        self._error = ""
+        self._error_kind: ErrorKind | None = None
+        self._in_error = False
         self._after_tokens = False
         self._after_blank = True
 
     def feed(self, block: bytes) -> None:
         self._lines.feed(block.replace(b"\n", b" \n"))  # the splitter passes over empty lines, which tell something
 
-    def close(self) -> Transcript:
+    def finish(self) -> None:
         self._lines.close()
-        whole = self._final_text is not None
-        return Transcript(
-            succeeded=False if self._error else True if whole else None,
-            final_text=self._final_text if self._final_text is not None else self._answer.text(),
-            tool_results=tuple(self._tool_results),
-            usage=self._usage,
-            cost_usd=self._cost,
-            fault=self._fault(self._error) if self._error else None,
-        )
+        if self.succeeded is None:
+            self.final_text = self._answer.text()
+        if self._error:
+            kind, said = self._error_kind, self._error
+            self.succeeded, self.fault = False, self.advised(fault(kind, said)) if kind else self.error(said)
 
     def _line(self, raw: bytes) -> None:
         line = raw.decode("utf-8", "replace").rstrip()
-        tokens = _TOKENS.fullmatch(line)
-        if tokens:
+        if tokens := _TOKENS.fullmatch(line):
             self._answered(tokens)
             return
         if self._after_tokens:
             self._cost_in(line)
         if self._is_of_an_error(line):
             return
-        applied = _APPLIED.fullmatch(line) if self._final_text is not None else None
-        if applied:
-            self._applied(applied[1])
+        if self.succeeded and (applied := _APPLIED.fullmatch(line)):
+            result = tool_result("edit", applied[1], success=True)
+            self.tool_results = (*self.tool_results, result)[-MAX_TOOL_RESULTS:]
+            self.report(AgentActivity("tool", "edit", first_line(applied[1])))
             return
         self._answer.line(line)
         if self._after_blank and self._answer.begun and (said := first_line(line)):
-            self._report(AgentActivity("text", said))
+            self.report(AgentActivity("text", said))
         self._after_blank = not line
 
     def _answered(self, tokens: re.Match[str]) -> None:
@@ -163,79 +133,73 @@ class AiderReader:
             cache_read_tokens=read,
             cache_write_tokens=written,
         )
-        self._usage = added(self._usage, spent)
-        self._error = None
-        self._final_text = self._answer.text()
+        self.usage = added(self.usage, spent)
+        self.succeeded, self.final_text, self._error = True, self._answer.text(), ""
         self._answer = _Answer(begun=True)
-        self._after_tokens = True
         self._cost_in(tokens[0])
 
     def _cost_in(self, line: str) -> None:
         """The cost of the whole session; it stands in the line of the tokens or, where that gets long, in the next."""
         self._after_tokens = line.startswith("Tokens: ")
         if found := _SESSION_COST.search(line[:MAX_MESSAGE]):
-            self._cost = float(found[1])
+            self.cost_usd = float(found[1])
 
     def _is_of_an_error(self, line: str) -> bool:
+        """Whether it begins one, or goes on with one: up to the next empty line."""
         begin = max(0, line.find(_PROVIDERS))
         if begin or line.startswith(_FIRST_WORDS):
             for pattern, kind in _ERRORS:
                 if pattern.match(line, begin):
                     self._answer.line(line[:begin])
-                    self._error = _Error(kind, line[begin : begin + MAX_MESSAGE])
+                    self._error, self._error_kind, self._in_error = line[begin : begin + MAX_MESSAGE], kind, True
                     return True
-        if self._error is None or self._error.ended:
+        if not self._error or not self._in_error:
             return False
-        self._error.ended = not line
+        self._in_error = bool(line)
         if line.startswith("Retrying in "):
-            self._error.ended = True
+            self._in_error = False
             self._answer = _Answer(begun=True)  # what came of it before is asked for anew
-            self._report(AgentActivity("retry", first_line(line), first_line(self._error.message)))
+            self.report(AgentActivity("retry", first_line(line), first_line(self._error)))
         elif line:
-            self._error.message = f"{self._error.message} {line}"[:MAX_MESSAGE]
+            self._error = f"{self._error} {line}"[:MAX_MESSAGE]
         return True
-
-    def _applied(self, path: str) -> None:
-        self._tool_results.append(tool_result("edit", path, success=True))
-        del self._tool_results[:-MAX_TOOL_RESULTS]
-        self._report(AgentActivity("tool", "edit", first_line(path)))
-
-    def _fault(self, error: _Error) -> AgentFault:
-        told = ApiError(error.kind, error.message) if error.kind else api_error(error.message, self._now())
-        return told.fault(log_in=_LOG_IN)
 
 
 class Aider(CliAgent):
-    """The prompt goes by a file outside the workspace. `settings.args` overrule all but the permissions."""
+    """`settings.args` overrule all but the permissions. It never runs a command unasked; asking questions only, it does
+    not edit either.
+    """
 
     program = "aider"
     install = "uv tool install aider-chat"
     version_prefix = "aider "
     reader = AiderReader
+    options = (
+        *("--yes-always", "--no-pretty", "--no-fancy-input", "--no-check-update", "--no-show-release-notes"),
+        *("--no-show-model-warnings", "--no-analytics", "--no-detect-urls", "--no-gitignore"),
+        *("--chat-history-file", os.devnull, "--input-history-file", os.devnull),
+        *("--no-auto-commits", "--no-dirty-commits"),
+    )
+    """Asks nobody, opens no browser, fetches no page that the prompt names, and makes no commit, which would cost a
+    further request for its message."""
+
+    prompt_via = "file"
+    prompt_option = ("--message-file",)
 
     def run(self, invocation: Invocation) -> AgentResult:
         older = set(invocation.outside.glob(_CACHES))
-        now = local_clock(invocation.environment)
         try:
-            with prompt_file(invocation.prompt) as prompt:
-                command = self._command(invocation, prompt)
-                return run_agent(self.name, command, invocation, lambda report: AiderReader(report, now))
+            return super().run(invocation)
         finally:  # its cache would be taken for work
             for cache in set(invocation.outside.glob(_CACHES)) - older:
                 shutil.rmtree(cache, ignore_errors=True)
 
-    def argv(self, _: Invocation) -> tuple[str, ...]:
-        settings = self.settings
-        model = ("--model", settings.model) if settings.model else ()
-        return (*self.words, *_ALWAYS, *model, *settings.args, *_PERMISSIONS.get(settings.permissions, ()))
+    def argv(self, invocation: Invocation) -> tuple[str, ...]:
+        last = ("--chat-mode", "ask", "--dry-run") if self.settings.permissions == "ask" else ()
+        return (*super().argv(invocation), *last)
 
     def surroundings(self) -> dict[str, str]:
         return {"COLUMNS": "1000"}  # else it breaks its lines at 80 columns
-
-    def _command(self, invocation: Invocation, prompt: Path) -> Command:
-        command = self.command(invocation)
-        argv = (*command.argv, "--message-file", str(prompt))
-        return changed(command, argv=argv, stdin=None, box=visible(invocation.box, prompt.parent))
 
 
 def _count(digits: str | None, times: str | None) -> int:

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from rulebook_ralph.agents.api_errors import kind_of_status
-from rulebook_ralph.agents.events import ANTHROPIC_USAGE, usage_of
+from rulebook_ralph.agents.fields import ANTHROPIC_USAGE, usage_of
 from rulebook_ralph.agents.prices import ModelSpend
 from rulebook_ralph.agents.question import ModelError, Question
 from rulebook_ralph.tasks.results import AgentFault, ErrorKind, Usage

@@ -4,14 +4,14 @@ Only for what an agent itself reports as its error; never for tool output, never
 """
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from rulebook_ralph.agents.events import decode_event, fault, items, table, text
+from rulebook_ralph.agents.fields import decode_event, items, table, text
 from rulebook_ralph.agents.limit_times import iso_after, iso_time, seconds_of, stated_reset
 from rulebook_ralph.tasks.results import AgentFault, ErrorKind
 
+MAX_MESSAGE = 1000
 _CODES: dict[ErrorKind, tuple[str, ...]] = {
     "billing": ("insufficient_quota", "billing_hard_limit_reached", "usage_not_included", "billing_error"),
     "usage-limit": ("usage_limit_reached",),
@@ -39,7 +39,7 @@ _PATTERNS: tuple[tuple[ErrorKind, str], ...] = (
         ),
     ),
     ("context-too-long", r"ran out of room in the model's context"),
-    ("authentication", r"access token could not be refreshed|no auth type|auth method"),
+    ("authentication", r"access token could not be refreshed|no auth type|auth method|free tier has been discontinued"),
     (
         "billing",
         (
@@ -96,18 +96,8 @@ _PASSING: frozenset[ErrorKind] = frozenset({"usage-limit", "rate-limit", "overlo
 _READ = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class ApiError:
-    """What is known of a provider's error; `resets_at` is an ISO time in UTC, where stated."""
-
-    kind: ErrorKind
-    message: str
-    resets_at: str | None = None
-
-    def fault(self, *, log_in: str, prefix: str = "") -> AgentFault:
-        """`log_in` says what to do for one whom the provider does not know."""
-        advice = f"; {log_in}" if self.kind == "authentication" else ""
-        return fault(self.kind, f"{prefix}{self.message}{advice}", resets_at=self.resets_at)
+def fault(kind: ErrorKind, message: str, *, resets_at: str | None = None) -> AgentFault:
+    return AgentFault(kind=kind, message=message.strip()[:MAX_MESSAGE], resets_at=resets_at)
 
 
 def kind_of_status(status: object) -> ErrorKind | None:
@@ -117,7 +107,7 @@ def kind_of_status(status: object) -> ErrorKind | None:
     return "overloaded" if status in _SERVER_ERRORS else _BY_STATUS.get(status)
 
 
-def api_error(said: str, now: datetime, *, status: object = None, codes: tuple[str, ...] = ()) -> ApiError:
+def api_error(said: str, now: datetime, *, status: object = None, codes: tuple[str, ...] = ()) -> AgentFault:
     """What the words of an error tell, with the JSON body that may stand in them. Fields outrank words.
 
     `now` is aware, in the agent's local time zone.
@@ -130,7 +120,7 @@ def api_error(said: str, now: datetime, *, status: object = None, codes: tuple[s
     if kind == "rate-limit" and _of_a_day(body):
         kind = "usage-limit"
     resets_at = (_stated(body, now) or stated_reset(plain, now)) if kind in _PASSING else None
-    return ApiError(kind, message, resets_at)
+    return fault(kind, message, resets_at=resets_at)
 
 
 def _kind(plain: str, codes: list[str], status: object) -> ErrorKind:
@@ -143,20 +133,14 @@ def _kind(plain: str, codes: list[str], status: object) -> ErrorKind:
 
 def _body(said: str) -> dict[str, Any]:
     """The provider's error in those words: the object below `error`, or the whole object; empty where there is none."""
-    start, end = said.find("{"), said.rfind("}")
-    if start < 0 or end < start:
-        return {}
-    whole = decode_event(said[start : end + 1].encode("utf-8", "replace")) or {}
+    whole = decode_event(said[said.find("{") : said.rfind("}") + 1].encode("utf-8", "replace")) or {}
     return table(whole.get("error")) or whole
 
 
 def _status(plain: str, body: dict[str, Any], status: object) -> object:
-    if isinstance(status, int):
-        return status
-    if isinstance(body.get("code"), int):
-        return body["code"]
     found = _STATUS.search(plain)
-    return int(found[1] or found[2]) if found else None
+    given = (status, body.get("code"), int(found[1] or found[2]) if found else None)
+    return next((each for each in given if isinstance(each, int)), None)
 
 
 def _of_a_day(body: dict[str, Any]) -> bool:

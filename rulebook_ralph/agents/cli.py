@@ -7,19 +7,19 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace as changed
-from datetime import datetime
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from msgspec.structs import replace
 
 from rulebook_ralph.agents.agent import Invocation, Probe, Report
-from rulebook_ralph.agents.api_errors import api_error
-from rulebook_ralph.agents.events import MAX_MESSAGE, Reader, Transcript, fault
+from rulebook_ralph.agents.api_errors import MAX_MESSAGE, fault
 from rulebook_ralph.agents.limit_times import local_clock
+from rulebook_ralph.agents.reader import Reader, Transcript
+from rulebook_ralph.agents.registry import model_options
 from rulebook_ralph.config.settings import Executor
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.process.box import Box
@@ -29,40 +29,33 @@ from rulebook_ralph.report.events import AgentActivity
 from rulebook_ralph.tasks.results import AgentFault, AgentResult, AgentStatus
 from rulebook_ralph.tasks.text import span
 
-OUTPUT_HEAD = 8_000
-OUTPUT_TAIL = 24_000
-"""So many bytes of the raw output stand in a result."""
-
 _VERSION_TIMEOUT = 10.0
 _NOT_FOUND = 127
 _NOT_EXECUTABLE = 126
 _LONGEST_ARGUMENT = 120_000
 """Bytes. Linux takes at most 131,072 in one argument, and macOS 1 MB in all of them and the environment."""
 
-Supplement = Callable[[Transcript, Ended], Transcript]
-
-
-class GaveUp(Exception):  # noqa: N818 - nothing is wrong with Ralph
-    """A reader has seen that there is no sense in waiting for the agent any longer: its `fault` cannot heal."""
-
-    def __init__(self, fault: AgentFault) -> None:
-        super().__init__(fault.message)
-        self.fault = fault
-
 
 class CliAgent:
     """An agent's own program. Each kind says what it is called, how it is told what it may do, and how its stream is
-    read; unless it says otherwise the prompt goes to stdin, and `settings.args` come last.
+    read.
+
+    `options` come first. `modes` are what `settings.permissions` add, unless `settings.args` have one of the options
+    `instead_of_mode`: some CLIs end with an error at the second of two, whatever it says. The prompt goes in by
+    `prompt_via`, after `prompt_option`; one that is too long for an argument by stdin.
     """
 
     program: ClassVar[str]
     install: ClassVar[str]
-    log_in: ClassVar[str] = ""
     reader: ClassVar[type[Reader]]
     version_prefix: ClassVar[str] = ""
     version_suffix: ClassVar[str] = ""
-    stderr_tells: ClassVar[bool] = False
-    """Whether its errors stand on stderr alone."""
+    options: ClassVar[tuple[str, ...]] = ()
+    modes: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    instead_of_mode: ClassVar[tuple[str, ...]] = ()
+    model_option: ClassVar[str] = "--model"
+    prompt_via: ClassVar[Literal["stdin", "argument", "file"]] = "stdin"
+    prompt_option: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, settings: Executor, environment: Mapping[str, str]) -> None:
         self.name = settings.id
@@ -73,7 +66,7 @@ class CliAgent:
     def probe(self) -> Probe:
         problem, version = missing(self.words[0], self.environment), ""
         if not problem:
-            version, problem = version_of(self.words, self.environment)
+            version, problem = _version_of(self.words, self.environment)
         if problem:
             advice = f"install it with: {self.install}, or set tools.executors[].command"
             return Probe(installed=False, problem=f"agent {self.name}: {problem}; {advice}")
@@ -81,81 +74,59 @@ class CliAgent:
         return Probe(installed=True, version=told)
 
     def run(self, invocation: Invocation) -> AgentResult:
-        now = local_clock(invocation.environment)
-        return run_agent(
-            self.name,
-            self.command(invocation),
-            invocation,
-            lambda report: self.reader(report, now),
-            supplement=lambda transcript, ended: self.supplemented(transcript, ended, now()),
+        prompt = invocation.prompt.encode("utf-8", "replace")
+        fits = len(prompt) <= _LONGEST_ARGUMENT and b"\0" not in prompt
+        argument = (*self.prompt_option, prompt.decode()) if self.prompt_via == "argument" and fits else ()
+        command = Command(
+            (*self.argv(invocation), *argument),
+            invocation.workspace,
+            {**self.surroundings(), **invocation.environment},
+            stdin=None if argument else prompt,
+            box=invocation.box,
         )
-
-    def command(self, invocation: Invocation) -> Command:
-        stdin = invocation.prompt.encode("utf-8", "replace")
-        environment = {**self.surroundings(), **invocation.environment}
-        return Command(self.argv(invocation), invocation.workspace, environment, stdin=stdin, box=invocation.box)
+        if self.prompt_via != "file":
+            return run_agent(self.name, command, invocation, self.reader)
+        with prompt_file(invocation.prompt) as file:
+            argv = (*command.argv, *self.prompt_option, str(file))
+            command = changed(command, argv=argv, stdin=None, box=visible(command.box, file.parent))
+            return run_agent(self.name, command, invocation, self.reader)
 
     def argv(self, invocation: Invocation) -> tuple[str, ...]:
-        raise NotImplementedError
+        settings, names = self.settings, self.instead_of_mode
+        chosen = any(arg == name or arg.startswith(f"{name}=") for arg in settings.args for name in names)
+        model = (self.model_option, settings.model) if settings.model and not any(model_options(settings)) else ()
+        return (
+            *(*self.words, *self.options),
+            *(() if chosen else self.modes.get(settings.permissions, ())),
+            *model,
+            *self.further(invocation),
+            *settings.args,
+        )
+
+    def further(self, _: Invocation) -> tuple[str, ...]:
+        """Options that depend on the invocation."""
+        return ()
 
     def surroundings(self) -> Mapping[str, str]:
         """What it needs in the environment, which the user's may overrule."""
         return {}
 
-    def supplemented(self, transcript: Transcript, ended: Ended, now: datetime) -> Transcript:
-        """The transcript with what it tells by its exit code or on stderr alone."""
-        silent = transcript.fault is None and transcript.succeeded is not False
-        if not self.stderr_tells or not silent or not ended.exit_code or ended.exit_code < 0:
-            return transcript
-        error = api_error(ended.stderr_tail.strip()[-MAX_MESSAGE:], now)
-        if error.kind == "unknown":
-            return transcript
-        return changed(transcript, fault=error.fault(log_in=self.log_in, prefix=f"exit code {ended.exit_code}: "))
 
-    def unless_given(self, option: tuple[str, ...], *names: str) -> tuple[str, ...]:
-        """`option`, or nothing where the user's `args` have one of its names: some CLIs end with an error at the second
-        of two, whatever it says.
-        """
-        given = any(arg == name or arg.startswith(f"{name}=") for arg in self.settings.args for name in names)
-        return () if given else option
-
-    def model(self, option: str = "--model", short: str = "-m") -> tuple[str, ...]:
-        """The option that chooses the model, unless there is none or the user's `args` choose one."""
-        return self.unless_given((option, self.settings.model), option, short) if self.settings.model else ()
+class GaveUp(Exception):  # noqa: N818 - nothing is wrong with Ralph
+    """There is no sense in waiting for the agent any longer."""
 
 
-class ArgumentAgent(CliAgent):
-    """One that takes the prompt as an argument, after `prompt_option`; one that is too long for that goes to stdin."""
-
-    prompt_option: ClassVar[tuple[str, ...]] = ()
-
-    def command(self, invocation: Invocation) -> Command:
-        encoded = invocation.prompt.encode("utf-8", "replace")
-        fits = len(encoded) <= _LONGEST_ARGUMENT and b"\0" not in encoded
-        prompt = (*self.prompt_option, encoded.decode()) if fits else ()
-        command = super().command(invocation)
-        return changed(command, argv=(*command.argv, *prompt), stdin=None if fits else encoded)
-
-
-def run_agent(
-    name: str,
-    command: Command,
-    invocation: Invocation,
-    make_reader: Callable[[Report], Reader],
-    *,
-    supplement: Supplement | None = None,
-) -> AgentResult:
-    """Run the command to its end and say what came of it. `make_reader` is given where to report activity.
-
-    `supplement` adds to the transcript what the agent tells by its exit code or on stderr alone.
-    """
-    reader = make_reader(_quiet(invocation.report))
-    kept = HeadTail(head=OUTPUT_HEAD, tail=OUTPUT_TAIL)
+def run_agent(name: str, command: Command, invocation: Invocation, make_reader: type[Reader]) -> AgentResult:
+    """Run the command to its end and say what came of it."""
+    reader = make_reader(_quiet(invocation.report), local_clock(invocation.environment))
+    kept = output_sample()
     started = time.monotonic()
 
     def take(block: bytes) -> None:
         kept.feed(block)
         reader.feed(block)
+        if reader.hopeless:
+            raise GaveUp
 
     try:
         ended = run(
@@ -166,18 +137,22 @@ def run_agent(
             cancelled=invocation.cancelled,
             last_change=lambda: last_change(invocation.outside),
         )
-        transcript = reader.close()
-    except GaveUp as gave_up:
-        passed = round((time.monotonic() - started) * 1000)
-        ended = Ended(None, duration_ms=passed, output_bytes=kept.size)
-        transcript = changed(reader.close(), succeeded=False, fault=gave_up.fault)
+        reader.close()
+        reader.exited(ended)
+    except GaveUp:
+        ended = Ended(None, duration_ms=round((time.monotonic() - started) * 1000), output_bytes=kept.size)
+        reader.close()
+        reader.succeeded = False
     output = kept.text()
     if ended.stderr_tail:
         output = f"{output.rstrip()}\n--- stderr ---\n{ended.stderr_tail}".lstrip()
-    if supplement:
-        transcript = supplement(transcript, ended)
-    result = conclude(name, ended, transcript, output=output)
+    result = conclude(name, ended, reader, output=output)
     return replace(result, killed_for=_killed_for(ended, invocation))
+
+
+def output_sample() -> HeadTail:
+    """So much of the raw output stands in a result."""
+    return HeadTail(head=8_000, tail=24_000)
 
 
 def last_change(folder: Path) -> float:
@@ -210,10 +185,8 @@ def words(command: str, *, agent: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(command))
     except ValueError as error:
-        problem = (
-            f"agent {agent}: command {command!r} cannot be split into words: {error}; see tools.executors[].command"
-        )
-        raise RalphError(problem) from error
+        problem = f"agent {agent}: command {command!r} cannot be split into words: {error}"
+        raise RalphError(f"{problem}; see tools.executors[].command") from error
 
 
 def missing(program: str, environment: Mapping[str, str]) -> str:
@@ -230,7 +203,7 @@ def missing(program: str, environment: Mapping[str, str]) -> str:
     return f"{program} was not found" + ("" if os.sep in program else " on PATH")
 
 
-def version_of(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[str, str]:
+def _version_of(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[str, str]:
     """The first line that `argv --version` prints, and what is wrong with it: one of the two is empty."""
     kept = HeadTail(head=200, tail=0)
     command = Command((*argv, "--version"), Path("/"), environment)
@@ -314,19 +287,13 @@ def _cannot_start(failure: StartFailure) -> AgentFault:
 
 
 def _crash(ended: Ended) -> AgentFault:
-    code = ended.exit_code
+    code = ended.exit_code or 0
     said = ended.stderr_tail.strip()[-MAX_MESSAGE // 2 :]
     ending = f": {said}" if said else ""
     if code in (_NOT_FOUND, _NOT_EXECUTABLE):
         why = "not found" if code == _NOT_FOUND else "not executable"
         return fault("not-installed", f"exit code {code}, so a command is {why}{ending}")
-    if code is not None and code < 0:
-        return fault("crash", f"ended by {_signal_name(-code)}, which Ralph did not send{ending}")
+    if code < 0:
+        name = signal.Signals(-code).name if -code in {*signal.Signals} else f"signal {-code}"
+        return fault("crash", f"ended by {name}, which Ralph did not send{ending}")
     return fault("crash", f"exit code {code}{ending}")
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

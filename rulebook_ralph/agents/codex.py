@@ -1,36 +1,19 @@
 """Codex (`codex exec`), driven through its stream of JSON events."""
 
 import re
-import shlex
-from contextlib import suppress
-from dataclasses import replace as changed
-from datetime import datetime
-from pathlib import PurePath
 from typing import Any
 
-from rulebook_ralph.agents.agent import Invocation
-from rulebook_ralph.agents.api_errors import api_error
 from rulebook_ralph.agents.cli import CliAgent
-from rulebook_ralph.agents.events import MAX_DENIALS, EventReader, Transcript, first_line, items, table, text, usage_of
+from rulebook_ralph.agents.fields import MAX_DENIALS, first_line, items, plain_text, table, text, usage_of
+from rulebook_ralph.agents.reader import EventReader
 from rulebook_ralph.process.supervisor import Ended
 from rulebook_ralph.report.events import AgentActivity
 
-_PERMISSIONS: dict[str, tuple[str, ...]] = {
-    "full": ("--dangerously-bypass-approvals-and-sandbox",),
-    "edit": ("--sandbox", "workspace-write"),
-    "ask": ("--sandbox", "read-only"),
-}
-"""`codex exec` asks nobody. `edit` also runs commands, in a sandbox that can write to the workspace and has no network;
-`ask` runs them in one that can write nothing. What a sandbox refuses ends no run: codex says that it is done."""
-
-_SANDBOXES = ("--sandbox", "-s", "--dangerously-bypass-approvals-and-sandbox", "--yolo", "--approve-for-me")
-_LOG_IN = "set a valid key for codex's provider, or run: codex login"
 _USAGE = ("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_input_tokens")
 _RETRY = re.compile(r"Reconnecting\.\.\. (?:(?P<attempt>\d+)/(?P<most>\d+) )?(?P<why>.*)", re.DOTALL)
 _REJECTED = re.compile(r"ERROR codex_core::\S+: error=((?:patch|exec|command)\b.*reject.*)")
-_SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish"})
-_SCRIPT_ARGUMENTS = 3
-_LONGEST_SCRIPT = 4000
+_SHELL = re.compile(r"\S*\b(?:ba|z|da|k|fi)?sh -l?c (['\"]?)(?P<script>.*)\1", re.DOTALL)
+"""How codex starts a command: what stands in quotes with quotes inside is shown as it is."""
 
 _TOOLS = {
     "command_execution": "shell",
@@ -43,6 +26,8 @@ _TOOLS = {
 
 class CodexReader(EventReader):
     """Keeps the last results of tools, the last message, and how the last turn ended. Usage is of all turns so far."""
+
+    log_in = "log in with: codex login, or set a valid key for codex's provider (CODEX_API_KEY)"
 
     def event(self, kind: str, event: dict[str, Any]) -> None:
         if kind == "thread.started":
@@ -59,9 +44,13 @@ class CodexReader(EventReader):
         elif kind.startswith("item."):
             self._item(table(event.get("item")), ended=kind == "item.completed")
 
+    def exited(self, ended: Ended) -> None:
+        """What its sandbox refuses codex tells on stderr alone."""
+        refused = [first_line(found[1]) for found in _REJECTED.finditer(ended.stderr_tail)]
+        self.permission_denials = tuple(dict.fromkeys((*self.permission_denials, *refused[:MAX_DENIALS])))
+
     def _failed(self, message: str) -> None:
-        self.succeeded = False
-        self.fault = api_error(message or "codex did not say why its turn failed", self.now()).fault(log_in=_LOG_IN)
+        self.succeeded, self.fault = False, self.error(message or "codex did not say why its turn failed")
 
     def _error(self, message: str) -> None:
         retry = _RETRY.match(message)
@@ -69,10 +58,10 @@ class CodexReader(EventReader):
             self._failed(message)
             return
         why = retry["why"].strip()
-        inner = why[1:-1] if why.startswith("(") and why.endswith(")") else why
-        self.fault = api_error(inner, self.now()).fault(log_in=_LOG_IN, prefix="codex was still retrying: ")
+        why = why[1:-1] if why.startswith("(") and why.endswith(")") else why
+        self.fault = self.error(why, prefix="codex was still retrying: ")
         told = f"retry {retry['attempt']} of {retry['most']}" if retry["attempt"] else "retry"
-        self.report(AgentActivity("retry", told, first_line(inner)))
+        self.report(AgentActivity("retry", told, first_line(why)))
 
     def _item(self, item: dict[str, Any], *, ended: bool) -> None:
         kind = text(item.get("type"))
@@ -90,67 +79,42 @@ class CodexReader(EventReader):
             server, tool = text(item.get("server")), text(item.get("tool"))
             self.tools.started(call, f"{server}.{tool}" if server and tool else tool or name, _detail(item))
         if ended:
-            denied = item.get("status") == "declined"
-            self.tools.ended(call, success=_success(item), output=_output(item), denied=denied)
+            code, status = item.get("exit_code"), item.get("status")
+            success = code == 0 if isinstance(code, int) else status == "completed" if status else None
+            self.tools.ended(call, success=success, output=_output(item), denied=status == "declined")
 
 
 class Codex(CliAgent):
-    """It refuses to be given an option twice, so what `settings.args` say of the sandbox or the model is left out
-    before.
+    """`codex exec` asks nobody. `edit` also runs commands, in a sandbox that can write to the workspace and has no
+    network; `ask` runs them in one that can write nothing. What a sandbox refuses ends no run: codex says that it is
+    done.
     """
 
     program = "codex"
     install = "npm install -g @openai/codex"
     version_prefix = "codex-cli "
     reader = CodexReader
-
-    def argv(self, _: Invocation) -> tuple[str, ...]:
-        args = self.settings.args
-        configured = any(arg.removeprefix("--config=").startswith("sandbox_mode") for arg in args)
-        permissions = () if configured else _PERMISSIONS.get(self.settings.permissions, ())
-        return (
-            *(*self.words, "exec"),
-            *self.unless_given(("--json",), "--json"),
-            *self.unless_given(("--skip-git-repo-check",), "--skip-git-repo-check"),
-            *self.unless_given(permissions, *_SANDBOXES),
-            *self.model(),
-            *args,
-        )
-
-    def supplemented(self, transcript: Transcript, ended: Ended, _: datetime) -> Transcript:
-        """What its sandbox refuses codex tells on stderr alone."""
-        refused = [first_line(found[1]) for found in _REJECTED.finditer(ended.stderr_tail)]
-        denials = dict.fromkeys((*transcript.permission_denials, *refused[:MAX_DENIALS]))
-        return changed(transcript, permission_denials=tuple(denials))
+    options = ("exec", "--json", "--skip-git-repo-check")
+    modes = {
+        "full": ("--dangerously-bypass-approvals-and-sandbox",),
+        "edit": ("--sandbox", "workspace-write"),
+        "ask": ("--sandbox", "read-only"),
+    }
+    instead_of_mode = (
+        *("--sandbox", "-s", "--dangerously-bypass-approvals-and-sandbox", "--yolo", "--approve-for-me"),
+        *("sandbox_mode", "--config=sandbox_mode"),
+    )
 
 
 def _detail(item: dict[str, Any]) -> object:
     if item.get("type") == "command_execution":
-        return _script(text(item.get("command")))
+        command = text(item.get("command"))
+        shell = _SHELL.fullmatch(command)
+        return shell["script"] if shell else command
     paths = [text(table(change).get("path")) for change in items(item.get("changes"))[:20]]
-    if any(paths):
-        return ", ".join(filter(None, paths))
-    return item.get("arguments") or text(item.get("query")) or text(item.get("prompt"))
-
-
-def _script(command: str) -> str:
-    """What the shell that codex starts is told to do."""
-    words: list[str] = []
-    with suppress(ValueError):
-        words = shlex.split(command[:_LONGEST_SCRIPT])
-    told = len(words) == _SCRIPT_ARGUMENTS and PurePath(words[0]).name in _SHELLS and words[1] in ("-c", "-lc")
-    return words[2] if told else command
-
-
-def _success(item: dict[str, Any]) -> bool | None:
-    code = item.get("exit_code")
-    if isinstance(code, int):
-        return code == 0
-    return bool(item["status"] == "completed") if "status" in item else None
+    return ", ".join(filter(None, paths)) or item.get("arguments") or item.get("query") or item.get("prompt")
 
 
 def _output(item: dict[str, Any]) -> str:
-    if item.get("type") == "command_execution":
-        return text(item.get("aggregated_output"))
-    said = [text(table(block).get("text")) for block in items(table(item.get("result")).get("content"))]
-    return "\n".join(filter(None, [*said, text(table(item.get("error")).get("message"))]))
+    said = (plain_text(table(item.get("result")).get("content")), text(table(item.get("error")).get("message")))
+    return text(item.get("aggregated_output")) or "\n".join(filter(None, said))

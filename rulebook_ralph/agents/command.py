@@ -1,17 +1,21 @@
-"""Any program as an agent: a prompt goes in, plain text comes out, and exit code 0 means that it finished."""
+"""Any program as an agent: a prompt goes in, plain text comes out, and exit code 0 means that it finished. One is
+Ralph's own: the player of scripts.
+"""
 
 import re
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from rulebook_ralph.agents.agent import Invocation, Probe, Report
+from rulebook_ralph.agents.api_errors import fault
 from rulebook_ralph.agents.cli import missing, prompt_file, run_agent, visible, words
-from rulebook_ralph.agents.events import EventReader, Transcript, dollars, fault, first_line, text, usage_of
-from rulebook_ralph.agents.limit_times import Now, local_clock
+from rulebook_ralph.agents.fields import dollars, first_line, text, usage_of
+from rulebook_ralph.agents.limit_times import Now
+from rulebook_ralph.agents.reader import TEXT_HEAD, TEXT_TAIL, EventReader, Reader
 from rulebook_ralph.config.settings import Executor
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.process.streams import HeadTail
@@ -19,18 +23,16 @@ from rulebook_ralph.process.supervisor import Command
 from rulebook_ralph.report.events import AgentActivity
 from rulebook_ralph.tasks.results import AgentResult
 
-TEXT_HEAD = 64 * 1024
-TEXT_TAIL = 1024 * 1024
 _BETWEEN_REPORTS = 0.1
 _PLAYER = Path(__file__).with_name("scripted_player.py")
 _PLACEHOLDER = re.compile(r"\{(prompt_file|prompt|model)\}")
 
 
-class PlainTextReader:
+class PlainTextReader(Reader):
     """The whole stdout is the final message: its first 64 KB and its last MB, if it is longer than that."""
 
-    def __init__(self, report: Report, _: Now | None = None) -> None:
-        self._report = report
+    def __init__(self, report: Report, now: Now) -> None:
+        super().__init__(report, now)
         self._reported = 0.0
         self._kept = HeadTail(head=TEXT_HEAD, tail=TEXT_TAIL)
 
@@ -41,11 +43,11 @@ class PlainTextReader:
             line = first_line(block[-1000:].decode("utf-8", "replace").rstrip().rpartition("\n")[2])
             if line:
                 self._reported = now
-                self._report(AgentActivity("text", line))
+                self.report(AgentActivity("text", line))
 
-    def close(self) -> Transcript:
+    def finish(self) -> None:
         """That it finished is told by the exit code alone."""
-        return Transcript(succeeded=True, final_text=self._kept.text())
+        self.succeeded, self.final_text = True, self._kept.text()
 
 
 class CommandAgent:
@@ -61,12 +63,14 @@ class CommandAgent:
         self.name = settings.id
         self._settings = settings
         self._environment = environment
-        self._argv = (settings.command, *settings.args) if settings.args else words(settings.command, agent=settings.id)
-        if not self._argv or not self._argv[0]:
-            problem = f"agent {settings.id}: type command needs a command; set tools.executors[].command"
-            raise RalphError(problem)
-        self._placed = {name for word in self._argv for name in _PLACEHOLDER.findall(word)}
-        self._via = "placeholder" if self._placed & {"prompt", "prompt_file"} else settings.prompt_via
+        argv = (settings.command, *settings.args) if settings.args else words(settings.command, agent=settings.id)
+        if not argv or not argv[0]:
+            raise RalphError(f"agent {settings.id}: type command needs a command; set tools.executors[].command")
+        placed = {name for word in argv for name in _PLACEHOLDER.findall(word)} - {"model"}
+        last = {"file": ("{prompt_file}",), "argument": ("{prompt}",)}.get(settings.prompt_via, ())
+        self._argv = argv if placed else (*argv, *last)
+        self._by_stdin = not placed and not last
+        self._by_file = any("{prompt_file}" in word for word in self._argv)
 
     def probe(self) -> Probe:
         problem = missing(self._argv[0], self._environment)
@@ -76,49 +80,35 @@ class CommandAgent:
         return Probe(installed=True)
 
     def run(self, invocation: Invocation) -> AgentResult:
-        with ExitStack() as stack:
-            file = self._prompt_file(invocation.prompt, stack)
+        prompt = invocation.prompt
+        with prompt_file(prompt) if self._by_file else nullcontext() as file:
+            values = {"prompt_file": str(file), "prompt": prompt, "model": self._settings.model}
             command = Command(
-                self._arguments(invocation.prompt, str(file or "")),
+                tuple(_PLACEHOLDER.sub(lambda found: values[found[1]], word) for word in self._argv),
                 invocation.workspace,
                 invocation.environment,
-                stdin=invocation.prompt.encode("utf-8", "replace") if self._via == "stdin" else None,
+                stdin=prompt.encode("utf-8", "replace") if self._by_stdin else None,
                 box=visible(invocation.box, file.parent) if file else invocation.box,
             )
             return run_agent(self.name, command, invocation, PlainTextReader)
-
-    def _prompt_file(self, prompt: str, stack: ExitStack) -> Path | None:
-        """A file with the prompt, readable by this user only, where one is asked for."""
-        if self._via != "file" and "prompt_file" not in self._placed:
-            return None
-        return stack.enter_context(prompt_file(prompt))
-
-    def _arguments(self, prompt: str, file: str) -> tuple[str, ...]:
-        values = {"prompt_file": file, "prompt": prompt, "model": self._settings.model}
-        argv = tuple(_PLACEHOLDER.sub(lambda found: values[found[1]], word) for word in self._argv)
-        last = {"file": (file,), "argument": (prompt,)}
-        return (*argv, *last.get(self._via, ()))
 
 
 class ScriptedReader(EventReader):
     """Reads the player's events: `text`, `tool`, `tool_result` and at the end `result`."""
 
     def event(self, kind: str, event: dict[str, Any]) -> None:
-        name, detail = text(event.get("name")), text(event.get("detail"))
+        name = text(event.get("name"))
         if kind == "text":
             self.said(text(event.get("text")))
         elif kind == "tool":
-            self.tools.started(name, name, detail)
+            self.tools.started(name, name, event.get("detail"))
         elif kind == "tool_result":
-            success = event.get("success")
-            self.tools.ended(
-                name, success=success if isinstance(success, bool) else None, output=text(event.get("output"))
-            )
+            self.tools.ended(name, success=event.get("success"), output=text(event.get("output")))
         elif kind == "result":
             self.succeeded = event.get("success") is True
             self.final_text = text(event.get("final_text"))
             self.usage = usage_of(event.get("usage"))
-            self.cost = dollars(event.get("cost"))
+            self.cost_usd = dollars(event.get("cost"))
             self.fault = None if self.succeeded else fault("unknown", self.final_text or "the script says so")
 
 
@@ -132,22 +122,20 @@ class Scripted:
         if not settings.args:
             problem = f"agent {settings.id}: type scripted needs a script; set its path in tools.executors[].args"
             raise RalphError(problem)
-        self._script = settings.args[0]
+        self._script = Path(settings.args[0])
 
     def probe(self) -> Probe:
-        if Path(self._script).is_absolute() and not Path(self._script).is_file():
+        if self._script.is_absolute() and not self._script.is_file():
             return Probe(installed=False, problem=f"agent {self.name}: there is no script {self._script}")
         return Probe(installed=True)
 
     def run(self, invocation: Invocation) -> AgentResult:
-        script = Path(self._script)
-        read = (_PLAYER, script) if script.is_absolute() and script.is_file() else (_PLAYER,)
+        read = (_PLAYER, self._script) if self._script.is_absolute() and self._script.is_file() else (_PLAYER,)
         command = Command(
-            (sys.executable, "-I", "-S", "-X", "utf8", str(_PLAYER), self._script),
+            (sys.executable, "-I", "-S", "-X", "utf8", str(_PLAYER), str(self._script)),
             invocation.workspace,
             invocation.environment,
             stdin=invocation.prompt.encode("utf-8", "replace"),
             box=visible(invocation.box, *read),
         )
-        now = local_clock(invocation.environment)
-        return run_agent(self.name, command, invocation, lambda report: ScriptedReader(report, now))
+        return run_agent(self.name, command, invocation, ScriptedReader)

@@ -5,60 +5,38 @@ of a successful end, and its input includes what was cached.
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace as changed
-from datetime import datetime
 from typing import Any, ClassVar
 
-from rulebook_ralph.agents.agent import Invocation, Report
-from rulebook_ralph.agents.api_errors import api_error
+from rulebook_ralph.agents.agent import Report
+from rulebook_ralph.agents.api_errors import fault
 from rulebook_ralph.agents.cli import CliAgent
-from rulebook_ralph.agents.command import TEXT_HEAD, TEXT_TAIL
-from rulebook_ralph.agents.events import (
-    EventReader,
-    MessageReader,
-    Reader,
-    Transcript,
-    added,
-    count,
-    denials_of,
-    fault,
-    first_line,
-    table,
-    text,
-    usage_of,
-)
+from rulebook_ralph.agents.fields import ANTHROPIC_USAGE, count, first_line, table, text, usage_of
 from rulebook_ralph.agents.limit_times import Now
+from rulebook_ralph.agents.reader import TEXT_HEAD, TEXT_TAIL, EventReader, MessageReader, Reader
 from rulebook_ralph.process.streams import HeadTail
 from rulebook_ralph.process.supervisor import Ended
-from rulebook_ralph.tasks.results import AgentFault, ErrorKind, Usage
+from rulebook_ralph.tasks.results import Usage
 
-_LOG_IN = "set a valid GEMINI_API_KEY, or log in: start gemini and type /auth"
 _UNTRUSTED = (
     "gemini does not run in a folder it was not told to trust; set GEMINI_CLI_TRUST_WORKSPACE: 'true' in "
     "tools.executors[].env, or trust the folder in gemini itself"
 )
-_BY_EXIT_CODE: dict[int, tuple[ErrorKind, str]] = {
-    41: ("authentication", f"gemini has no login; {_LOG_IN}"),
-    53: ("max-turns", "gemini reached its limit of turns (model.maxSessionTurns in its settings)"),
-    55: ("permission", _UNTRUSTED),
-}
+_NO_LOGIN_CODE, _MAX_TURNS_CODE, _UNTRUSTED_CODE = 41, 53, 55
 _DENIED = frozenset({"policy_violation", "execution_denied"})
-_ERROR = "[API Error: "
-_RETRY = re.compile(r"^Attempt \d+ failed(?: with status (?P<status>\d{3}))?.*", re.MULTILINE)
+_FRAME = re.compile(r"\[API Error: (.*?)(?:\](?:\n.*)?)?", re.DOTALL)
+_RETRY = re.compile(r"^Attempt \d+ failed(?: with status (?P<status>\d{3}))?[^{\n]*(?P<body>\{.*)?", re.MULTILINE)
 
-_QWEN_LOG_IN = "set a valid key for qwen's provider (OPENAI_API_KEY), or log in: start qwen and type /auth"
-_MAX_TURNS = 53
-_ERROR_TEXT = re.compile(
+_QWEN_ERROR = re.compile(
     r"\[API Error: ((?:(?!\[API Error: ).)*)\](?:\n(?:Possible quota|Please wait)[^\n]*)?\s*\Z", re.DOTALL
 )
-_OWN_LIMIT = "Qwen OAuth quota exceeded:"
-_DISCONTINUED = "Qwen OAuth free tier has been discontinued"
+_QWEN_REFUSALS = ("Qwen OAuth quota exceeded:", "Qwen OAuth free tier has been discontinued")
 _TAIL = 10_000
-_QWEN_USAGE = ("input_tokens", "output_tokens", "cache_read_input_tokens", "")
 
 
 class GeminiReader(EventReader):
     """Keeps the last results of tools, what was said since the last of them, and the terminal event."""
+
+    log_in = "start gemini and type /auth, or set a valid GEMINI_API_KEY"
 
     def __init__(self, report: Report, now: Now) -> None:
         super().__init__(report, now)
@@ -71,23 +49,43 @@ class GeminiReader(EventReader):
         elif kind == "message" and event.get("role") == "assistant":
             self._result = None
             said = text(event.get("content"))
-            self._words.feed(said.encode("utf-8", "replace"))
+            self._words.feed(said.encode())
             self.said(said)
         elif kind == "tool_use":
             self._result = None
             self._words = HeadTail(head=TEXT_HEAD, tail=TEXT_TAIL)
             self.tools.started(text(event.get("tool_id")), text(event.get("tool_name")), event.get("parameters"))
         elif kind == "tool_result":
-            self._tool_result(event)
+            self._tool_ended(event)
         elif kind == "result":
             self._result = event
 
     def finish(self) -> None:
         self.final_text = self._words.text()
         if self._result is not None:
-            self._ended(self._result)
+            self.usage = _usage(table(self._result.get("stats")))
+            self.succeeded = self._result.get("status") == "success" and not self._result.get("error")
+            if not self.succeeded:
+                said = text(table(self._result.get("error")).get("message")).strip()
+                framed = _FRAME.fullmatch(said)  # what follows the frame is advice
+                self.fault = self.error(framed[1] if framed else said or "gemini did not say why it failed")
 
-    def _tool_result(self, event: dict[str, Any]) -> None:
+    def exited(self, ended: Ended) -> None:
+        """What its stream did not tell."""
+        if self.succeeded is not None or self.fault:
+            return
+        if ended.exit_code == _NO_LOGIN_CODE:
+            self.fault = self.advised(fault("authentication", "gemini has no login"))
+        elif ended.exit_code == _MAX_TURNS_CODE:
+            self.fault = fault("max-turns", "gemini reached its limit of turns (model.maxSessionTurns in its settings)")
+        elif ended.exit_code == _UNTRUSTED_CODE:
+            self.fault = fault("permission", _UNTRUSTED)
+        elif tries := list(_RETRY.finditer(ended.stderr_tail)):  # it says nothing in its stream meanwhile
+            last = tries[-1]
+            status = int(last["status"]) if last["status"] else None
+            self.fault = self.error(last["body"] or last[0], status=status, prefix="gemini was still retrying: ")
+
+    def _tool_ended(self, event: dict[str, Any]) -> None:
         error = table(event.get("error"))
         self.tools.ended(
             text(event.get("tool_id")),
@@ -96,33 +94,20 @@ class GeminiReader(EventReader):
             denied=text(error.get("type")) in _DENIED,
         )
 
-    def _ended(self, result: dict[str, Any]) -> None:
-        self.usage = _usage(table(result.get("stats")))
-        self.succeeded = result.get("status") == "success" and not result.get("error")
-        if not self.succeeded:
-            self.fault = api_error(_message(table(result.get("error"))), self.now()).fault(log_in=_LOG_IN)
-
 
 class Gemini(CliAgent):
-    """It refuses to be given an option twice, so what `settings.args` say of the approval mode, the model or the output
-    format is left out before. Without a terminal it asks nobody: in `edit` its model is not offered the shell, in `ask`
-    nothing that writes.
-    """
+    """Without a terminal it asks nobody: in `edit` its model is not offered the shell, in `ask` nothing that writes."""
 
     program = "gemini"
     install = "npm install -g @google/gemini-cli"
     reader: ClassVar[type[Reader]] = GeminiReader
-    modes: ClassVar[Mapping[str, str]] = {"full": "yolo", "edit": "auto_edit", "ask": "default"}
-
-    def argv(self, _: Invocation) -> tuple[str, ...]:
-        mode = ("--approval-mode", self.modes.get(self.settings.permissions, "default"))
-        return (
-            *self.words,
-            *self.unless_given(("--output-format", "stream-json"), "--output-format", "-o"),
-            *self.unless_given(mode, "--approval-mode", "--yolo", "-y"),
-            *self.model(),
-            *self.settings.args,
-        )
+    options = ("--output-format", "stream-json")
+    modes: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "full": ("--approval-mode", "yolo"),
+        "edit": ("--approval-mode", "auto_edit"),
+        "ask": ("--approval-mode", "default"),
+    }
+    instead_of_mode = ("--approval-mode", "--yolo", "-y")
 
     def surroundings(self) -> Mapping[str, str]:
         """In a folder that it was not told to trust it does not run at all. To trust one is to run what the project's
@@ -130,80 +115,38 @@ class Gemini(CliAgent):
         """
         return {"GEMINI_CLI_TRUST_WORKSPACE": "true"} if self.settings.permissions == "full" else {}
 
-    def supplemented(self, transcript: Transcript, ended: Ended, now: datetime) -> Transcript:
-        """With the fault that its stream did not tell; one that it told, and success, stay as they are."""
-        if transcript.succeeded is not None or transcript.fault:
-            return transcript
-        known = _BY_EXIT_CODE.get(ended.exit_code or 0)
-        by_exit_code = fault(*known) if known else None
-        return changed(transcript, fault=by_exit_code or _retrying(ended.stderr_tail, now))
-
 
 class QwenReader(MessageReader):
     """Keeps the last results of tools, the running sum of tokens, and the last terminal event."""
 
-    def message(self, event: dict[str, Any], message: dict[str, Any]) -> None:
-        self.usage = added(self.usage, usage_of(message.get("usage"), _QWEN_USAGE, inclusive=True))
-        super().message(event, message)
+    agent = "qwen"
+    log_in = "start qwen and type /auth, or set a valid key for its provider (OPENAI_API_KEY)"
+    inclusive = True
 
     def ended(self, result: dict[str, Any]) -> None:
-        self.final_text = text(result.get("result"))
-        self.usage = usage_of(result.get("usage"), _QWEN_USAGE, inclusive=True)
-        self.denied = denials_of(result)
-        self.fault = self._fault(result)
-        self.succeeded = self.fault is None
+        super().ended(result)
+        self.usage = usage_of(result.get("usage"), ANTHROPIC_USAGE, inclusive=True)
+        said = _QWEN_ERROR.search(self.final_text[-_TAIL:])
+        if said or self.final_text.startswith(_QWEN_REFUSALS):
+            self.succeeded, self.fault = False, self.error(said[1] if said else first_line(self.final_text))
 
-    def _fault(self, result: dict[str, Any]) -> AgentFault | None:
-        said = self.final_text
-        found = _ERROR_TEXT.search(said[-_TAIL:])
-        if found:
-            return api_error(found[1], self.now()).fault(log_in=_QWEN_LOG_IN)
-        if said.startswith(_OWN_LIMIT):
-            return fault("usage-limit", first_line(said))
-        if said.startswith(_DISCONTINUED):
-            return fault("authentication", f"{first_line(said)}; {_QWEN_LOG_IN}")
-        if self.succeeded:
-            return None
-        if text(result.get("subtype")) == "error_max_turns":
-            return fault("max-turns", "qwen reached its limit of turns")
-        why = text(table(result.get("error")).get("message")) or said
-        return api_error(why or "qwen reported an error and did not say which", self.now()).fault(log_in=_QWEN_LOG_IN)
+    def exited(self, ended: Ended) -> None:
+        """At its limit of turns qwen ends without a terminal event; the exit code tells."""
+        if ended.exit_code == _MAX_TURNS_CODE and self.succeeded is None:
+            why = first_line(ended.stderr_tail) or "qwen reached its limit of turns (maxSessionTurns in its settings)"
+            self.fault = fault("max-turns", why)
 
 
 class Qwen(Gemini):
-    """Its options are those of gemini, which it comes from."""
+    """Its options are those of gemini, but for a hyphen."""
 
     program = "qwen"
     install = "npm install -g @qwen-code/qwen-code"
     reader = QwenReader
-    modes = {"full": "yolo", "edit": "auto-edit", "ask": "default"}
+    modes = {**Gemini.modes, "edit": ("--approval-mode", "auto-edit")}
 
     def surroundings(self) -> Mapping[str, str]:
         return {}
-
-    def supplemented(self, transcript: Transcript, ended: Ended, _: datetime) -> Transcript:
-        """At its limit of turns qwen ends without a terminal event; the exit code tells."""
-        if ended.exit_code != _MAX_TURNS or transcript.succeeded is not None:
-            return transcript
-        why = first_line(ended.stderr_tail) or "qwen reached its limit of turns (maxSessionTurns in its settings)"
-        return changed(transcript, fault=fault("max-turns", why))
-
-
-def _retrying(stderr: str, now: datetime) -> AgentFault | None:
-    """It says nothing in its stream while it tries again, which can last for minutes."""
-    tries = list(_RETRY.finditer(stderr))
-    if not tries:
-        return None
-    status = tries[-1]["status"]
-    said = tries[-1][0].partition("{")
-    error = api_error(f"{said[1]}{said[2]}" or said[0], now, status=int(status) if status else None)
-    return error.fault(log_in=_LOG_IN, prefix="gemini was still retrying: ")
-
-
-def _message(error: dict[str, Any]) -> str:
-    """The first line of an error without the frame around it; what follows it is advice."""
-    said = text(error.get("message")).strip() or "gemini reported an error and did not say which"
-    return said[len(_ERROR) :].split("]\n")[0].removesuffix("]") if said.startswith(_ERROR) else said
 
 
 def _usage(stats: dict[str, Any]) -> Usage:

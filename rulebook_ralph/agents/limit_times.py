@@ -5,7 +5,7 @@ Only for what an agent itself reports as its error; never for tool output, never
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -21,21 +21,21 @@ _OFFSETS = {name: int(hours) for name, _, hours in (each.partition("=") for each
 """Hours east of UTC of the abbreviations that mean one thing to most."""
 
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_UNIT = r"(?P<unit>ms|(?P<letter>[smhdw])(?:ec(?:ond)?s?|in(?:ute)?s?|(?:ou)?rs?|ays?|eeks?)?)(?![a-z])"
-_AMOUNT = re.compile(rf"(?P<amount>\d+(?:\.\d+)?)\s?{_UNIT}", re.IGNORECASE)
+_AMOUNT = re.compile(
+    r"(\d+(?:\.\d+)?)\s?(ms|s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?|w(?:eeks?)?)(?![a-z])",
+    re.IGNORECASE,
+)
 _SAID = r"\b(?:resets?|try\sagain|available\sagain|renews)"
 _DURATION = re.compile(
     rf"(?:(?:{_SAID}|\b(?:retry|available|come back)):? (?:in|after)|\bwait(?: for)?) (?:about |approximately |~ ?)?"
-    r"(?P<amounts>(?:\d+(?:\.\d+)?\s?[a-z]+[,\s]*(?:and )?){1,5})",
+    r"((?:\d+(?:\.\d+)?\s?[a-z]+[,\s]*(?:and )?){1,5})",
     re.IGNORECASE,
 )
 _WEEK = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_WEEKDAYS = ("mon(?:day)?", "tue(?:s(?:day)?)?", "wed(?:nesday)?", "thu(?:r(?:s(?:day)?)?)?", "fri(?:day)?")
-_WEEKEND = ("sat(?:urday)?", "sun(?:day)?")
 _STATED = re.compile(
     rf"""
     {_SAID}:?\s+(?:(?:at|on)\s+)?
-    (?:(?P<word>today|tomorrow|{"|".join((*_WEEKDAYS, *_WEEKEND))})\b\.?,?\s*(?:at\s+)?)?
+    (?:(?P<word>today|tomorrow|(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?)\b\.?,?\s*(?:at\s+)?)?
     (?:(?P<month>{"|".join(_MONTHS)})[a-z]*\.?\s(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\b(?:,?\s(?P<year>20\d\d))?,?\s*(?:at\s+)?)?
     (?P<clock>(?P<hour>\d{{1,2}})(?::(?P<minute>\d\d)(?::\d\d)?)?(?:\s?(?P<half>[ap])\.?m\b\.?)?)?
     (?:
@@ -46,8 +46,7 @@ _STATED = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _ISO = re.compile(
-    rf"{_SAID}:?\s+(?:(?:at|on)\s+)?(?P<date>\d{{4}}-\d\d-\d\d)[T ](?P<time>\d\d:\d\d(?::\d\d)?)(?:\.\d+)?"
-    r"(?:\s?(?P<zone>Z|UTC|[+-]\d\d:?\d\d))?",
+    rf"{_SAID}:?\s+(?:(?:at|on)\s+)?(\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?)(?:\.\d+)?(?:\s?(Z|UTC|[+-]\d\d:?\d\d))?",
     re.IGNORECASE,
 )
 _EPOCH = re.compile(rf"(?:limit[^|]{{0,80}}\||{_SAID}:?(?: at)? )(\d{{9,13}})\b", re.IGNORECASE)
@@ -97,10 +96,8 @@ def iso_after(seconds: object, now: datetime) -> str | None:
 
 def seconds_of(duration: str) -> float | None:
     """`3h20m15s`, `59.5s` or `2 days 10 hours` in seconds; None where nothing of it is understood."""
-    amounts = [(float(one["amount"]), one["unit"].lower(), one["letter"]) for one in _AMOUNT.finditer(duration)]
-    if not amounts:
-        return None
-    return sum(amount * _SECONDS[(letter or unit).lower()] for amount, unit, letter in amounts)
+    amounts = [(float(amount), unit.lower()) for amount, unit in _AMOUNT.findall(duration)]
+    return sum(amount * _SECONDS[unit if unit == "ms" else unit[0]] for amount, unit in amounts) if amounts else None
 
 
 def stated_reset(message: str, now: datetime) -> str | None:
@@ -111,58 +108,43 @@ def stated_reset(message: str, now: datetime) -> str | None:
     understood counts.
     """
     plain = message.replace("\u2019", "'")[:10_000]
-    return next((reset for reset in _resets(plain, now) if reset), None)
+    for pattern, reset_of in _WAYS:
+        for said in pattern.finditer(plain):
+            try:
+                reset = reset_of(said, now)
+            except (ValueError, OverflowError):
+                continue
+            if reset:
+                return reset
+    return None
 
 
-def _resets(plain: str, now: datetime) -> Iterator[str | None]:
-    """What each place of a message says, the plainest kinds of saying it first; None where that is not understood."""
-    yield from (iso_time(int(said[1])) for said in _EPOCH.finditer(plain))
-    yield from (iso_after(seconds_of(said["amounts"]), now) for said in _DURATION.finditer(plain))
-    yield from (_understood(_dated, said, now) for said in _ISO.finditer(plain))
-    yield from (_understood(_moment, said, now) for said in _STATED.finditer(plain))
-
-
-def _understood(
-    moment_of: Callable[[re.Match[str], datetime], datetime], said: re.Match[str], now: datetime
-) -> str | None:
-    try:
-        return _iso(moment_of(said, now))
-    except (ValueError, OverflowError):
-        return None
-
-
-def _dated(said: re.Match[str], now: datetime) -> datetime:
+def _dated(said: re.Match[str], now: datetime) -> str:
     """A time that is written as computers do. Raises ValueError for one that there is not."""
-    zone = (said["zone"] or "").upper().replace("UTC", "Z")
-    moment = datetime.fromisoformat(f"{said['date']}T{said['time']}{zone}")
-    return moment if moment.tzinfo else moment.replace(tzinfo=now.tzinfo)
+    moment = datetime.fromisoformat(said[1] + (said[2] or "").upper().replace("UTC", "Z"))
+    return _iso(moment if moment.tzinfo else moment.replace(tzinfo=now.tzinfo))
 
 
-def _moment(said: re.Match[str], now: datetime) -> datetime:
-    """Raises ValueError for a time that there is not, and for a zone that is not known. A day alone begins at 0:00."""
+def _stated(said: re.Match[str], now: datetime) -> str:
+    """A day alone begins at 0:00. Raises ValueError for a time that there is not, and for a zone that is not known."""
     word = (said["word"] or "").lower()
-    if said["clock"] and not said["half"] and not said["minute"]:
+    vague = not said["clock"] and not said["month"] and word in ("", "today")
+    if vague or (said["clock"] and not said["half"] and not said["minute"]):
         raise ValueError(said[0])
-    if not said["clock"] and not said["month"] and word in ("", "today"):
-        raise ValueError(said[0])
-    zone = _zone(said["zone"] or said["abbreviation"]) or now.tzinfo
-    here = now.astimezone(zone)
+    here = now.astimezone(_zone(said["zone"] or said["abbreviation"]) or now.tzinfo)
     time = here.replace(hour=_hour(said), minute=int(said["minute"] or 0), second=0, microsecond=0)
     if said["month"]:
-        return _in_its_year(said, time, here)
-    if word in ("today", "tomorrow"):
-        return time + timedelta(days=word == "tomorrow")
-    if word:
-        time += timedelta(days=(_WEEK.index(word[:3]) - here.weekday()) % 7)
-    return time + timedelta(days=7 if word else 1) if time < here - _JUST_PASSED else time
-
-
-def _in_its_year(said: re.Match[str], time: datetime, here: datetime) -> datetime:
-    month = _MONTHS.index(said["month"].lower()) + 1
-    dated = time.replace(year=int(said["year"] or here.year), month=month, day=int(said["day"]))
-    if not said["year"] and dated < here - _HALF_A_YEAR:
-        return dated.replace(year=here.year + 1)
-    return dated
+        month, year = _MONTHS.index(said["month"].lower()) + 1, int(said["year"] or here.year)
+        time = time.replace(year=year, month=month, day=int(said["day"]))
+        if not said["year"] and time < here - _HALF_A_YEAR:
+            time = time.replace(year=year + 1)
+    elif word in ("today", "tomorrow"):
+        time += timedelta(days=word == "tomorrow")
+    else:
+        time += timedelta(days=(_WEEK.index(word[:3]) - here.weekday()) % 7 if word else 0)
+        if time < here - _JUST_PASSED:
+            time += timedelta(days=7 if word else 1)
+    return _iso(time)
 
 
 def _hour(said: re.Match[str]) -> int:
@@ -182,9 +164,18 @@ def _zone(name: str | None) -> tzinfo | None:
         return timezone(timedelta(hours=_OFFSETS[name.upper()]))
     try:
         return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+    except (ZoneInfoNotFoundError, OSError) as error:
         raise ValueError(name) from error
 
 
 def _iso(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+_WAYS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], str | None]], ...] = (
+    (_EPOCH, lambda said, _: iso_time(int(said[1]))),
+    (_DURATION, lambda said, now: iso_after(seconds_of(said[1]), now)),
+    (_ISO, _dated),
+    (_STATED, _stated),
+)
+"""The plainest ways of saying it first."""

@@ -11,13 +11,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from rulebook_ralph.agents.agent import Agent, Report
-from rulebook_ralph.agents.events import Reader
-from rulebook_ralph.agents.limit_times import Now
 from rulebook_ralph.config.settings import Executor
 from rulebook_ralph.errors import RalphError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+    from rulebook_ralph.agents.limit_times import Now
+    from rulebook_ralph.agents.reader import Reader
 
 GROUP = "rulebook_ralph.agents"
 
@@ -51,9 +52,9 @@ BUILT_IN: Mapping[str, Capabilities] = MappingProxyType(
         "gemini": Capabilities("gemini:Gemini", limits="fields"),
         "opencode": Capabilities("opencode:OpenCode", cost=True, limits="fields", endpoint=True),
         "qwen": Capabilities("gemini:Qwen"),
-        "amp": Capabilities("amp:Amp", permissions=("full",)),
-        "copilot": Capabilities("copilot:Copilot", prompt="argument", tokens=False, limits="fields"),
-        "cursor": Capabilities("cursor:Cursor", prompt="argument"),
+        "amp": Capabilities("documented:Amp", permissions=("full",)),
+        "copilot": Capabilities("documented:Copilot", prompt="argument", tokens=False, limits="fields"),
+        "cursor": Capabilities("documented:Cursor", prompt="argument"),
         "aider": Capabilities("aider:Aider", prompt="file", cost=True, session=False),
         "command": Capabilities(
             "command:CommandAgent",
@@ -119,7 +120,7 @@ def known_types() -> tuple[str, ...]:
     return (*BUILT_IN, *sorted(_entry_points().keys() - BUILT_IN.keys()))
 
 
-def reader_of(settings: Executor, report: Report, now: Now) -> Reader | None:
+def reader_of(settings: Executor, report: Report, now: "Now") -> "Reader | None":
     """A reader of the streams of that type of agent; None for a type that is not built in."""
     adapter = _built_in(type_of(settings))
     return cast("Reader", adapter.reader(report, now)) if adapter else None  # type: ignore[attr-defined]

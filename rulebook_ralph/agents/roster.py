@@ -1,7 +1,6 @@
 """The agents of a run: which agent an executor's id names, made once, with the environment it gets."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace as changed
 from datetime import datetime, tzinfo
 from pathlib import Path
 from threading import Event
@@ -11,20 +10,19 @@ from msgspec.structs import replace
 from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.access import allowing
 from rulebook_ralph.agents.agent import Agent
-from rulebook_ralph.agents.cli import OUTPUT_HEAD, OUTPUT_TAIL, conclude
-from rulebook_ralph.agents.events import Reader, Transcript, fault
+from rulebook_ralph.agents.api_errors import fault
+from rulebook_ralph.agents.cli import conclude, output_sample
 from rulebook_ralph.agents.limit_times import Now, local_clock
 from rulebook_ralph.agents.models import FoundModel, ReadingPlace, model_from
 from rulebook_ralph.agents.prices import Spend, nobody_pays, priced_spend, with_cost
 from rulebook_ralph.agents.question import ModelChoice
+from rulebook_ralph.agents.reader import Transcript
 from rulebook_ralph.config.notify_urls import resolved, secrets, without_addresses
 from rulebook_ralph.config.settings import Config, Executor
-from rulebook_ralph.process.streams import HeadTail
 from rulebook_ralph.process.supervisor import Ended
 from rulebook_ralph.tasks.results import AgentResult
 
 _BLOCK = 256 * 1024
-_NOT_SEEN = "Ralph itself ended before it could see the agent's end"
 
 
 class Roster:
@@ -197,16 +195,22 @@ def taken_over(settings: Executor, output_file: Path, *, started: datetime, now:
     `now` is the agent's local clock, of which the zone counts: times in the stream are meant at the last output. An
     agent from a plug-in gives its output alone. Never raises.
     """
-    kept = HeadTail(head=OUTPUT_HEAD, tail=OUTPUT_TAIL)
+    kept, last, transcript = output_sample(), started, Transcript()
     try:
         last = moment(output_file.stat().st_mtime, now().tzinfo) or started
         reader = registry.reader_of(settings, lambda _: None, lambda: last)
-        transcript = _transcript(reader, kept, output_file)
+        with output_file.open("rb") as file:
+            while block := file.read(_BLOCK):
+                kept.feed(block)
+                if reader:
+                    reader.feed(block)
+        if reader:
+            transcript = reader.close()
     except OSError:  # it died before there was any
-        last, transcript = started, Transcript()
+        pass
     if transcript.succeeded is not False:
-        seen = transcript.fault or fault("cut-off", _NOT_SEEN)
-        transcript = changed(transcript, succeeded=None, fault=seen)
+        seen = transcript.fault or fault("cut-off", "Ralph itself ended before it could see the agent's end")
+        transcript.succeeded, transcript.fault = None, seen
     lasted = max(0, round((last - started).total_seconds() * 1000))
     ended = Ended(0, duration_ms=lasted, output_bytes=kept.size)
     return replace(conclude(settings.id, ended, transcript, output=kept.text()), exit_code=None)
@@ -218,12 +222,3 @@ def moment(seconds: float, zone: tzinfo | None) -> datetime | None:
         return datetime.fromtimestamp(seconds, zone)
     except (ValueError, OverflowError, OSError):
         return None
-
-
-def _transcript(reader: Reader | None, kept: HeadTail, output_file: Path) -> Transcript:
-    with output_file.open("rb") as file:
-        while block := file.read(_BLOCK):
-            kept.feed(block)
-            if reader:
-                reader.feed(block)
-    return reader.close() if reader else Transcript()

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 from msgspec import structs
 
-from rulebook_ralph.agents.claude_session import sizes
+from rulebook_ralph.agents.claude import sizes
 from rulebook_ralph.cli import official_loop
 from rulebook_ralph.cli.app import App, interruptible
 from rulebook_ralph.cli.places import open_root

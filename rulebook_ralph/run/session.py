@@ -18,7 +18,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from rulebook_ralph.agents.claude_session import EndedTurn, SessionAgent
+from rulebook_ralph.agents.claude import EndedTurn, SessionAgent
 from rulebook_ralph.agents.prices import Ledger
 from rulebook_ralph.agents.roster import Roster
 from rulebook_ralph.clock import Clock

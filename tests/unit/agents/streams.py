@@ -11,7 +11,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from rulebook_ralph.agents.cli import CliAgent, conclude
-from rulebook_ralph.agents.events import Transcript
+from rulebook_ralph.agents.reader import Reader
 from rulebook_ralph.agents.registry import _built_in
 from rulebook_ralph.config.settings import Executor
 from rulebook_ralph.process.supervisor import Ended
@@ -56,12 +56,13 @@ class Stream:
         assert isinstance(agent, CliAgent)
         return agent
 
-    def read(self, stream: bytes, *, piece: int = 1000, shown: list[AgentActivity] | None = None) -> Transcript:
+    def read(self, stream: bytes, *, piece: int = 1000, shown: list[AgentActivity] | None = None) -> Reader:
         seen: list[AgentActivity] = [] if shown is None else shown
         reader = self.adapter().reader(seen.append, lambda: NOW)
         for start in range(0, len(stream), piece):
             reader.feed(stream[start : start + piece])
-        return reader.close()
+        reader.close()
+        return reader
 
     def shown(self, stream: bytes) -> list[AgentActivity]:
         activities: list[AgentActivity] = []
@@ -70,7 +71,9 @@ class Stream:
 
     def concluded(self, stream: bytes, ended: Ended | int = 0) -> AgentResult:
         ended = Ended(ended) if isinstance(ended, int) else ended
-        return conclude(self.kind, ended, self.adapter().supplemented(self.read(stream), ended, NOW))
+        reader = self.read(stream)
+        reader.exited(ended)
+        return conclude(self.kind, ended, reader)
 
     def tells_success(self, stream: bytes) -> bool:
         """Whether there is anything at all that a terminal success is made of."""

@@ -4,7 +4,6 @@ import msgspec
 import pytest
 
 from rulebook_ralph.agents.claude import ClaudeReader
-from rulebook_ralph.agents.cli import GaveUp
 from rulebook_ralph.process.supervisor import Ended
 from rulebook_ralph.tasks.results import AgentFault, AgentResult, Usage
 from tests.cases import each_of
@@ -151,17 +150,19 @@ def test_text_that_is_no_valid_unicode_can_still_be_stored() -> None:
     assert msgspec.json.decode(msgspec.json.encode(got), type=AgentResult) == got
 
 
-def gave_up(stream: bytes) -> list[AgentFault]:
-    try:
-        ClaudeReader(lambda _: None, lambda: NOW, gives_up=True).feed(stream)
-    except GaveUp as end:
-        return [end.fault]
-    return []
+def gave_up(stream: bytes) -> AgentFault | None:
+    reader = ClaudeReader(lambda _: None, lambda: NOW)
+    for event in stream.splitlines(keepends=True):
+        reader.feed(event)
+        if reader.hopeless:
+            return reader.fault
+    return None
 
 
 def test_a_key_that_is_refused_again_and_again_is_given_up_and_says_what_to_do() -> None:
     """claude would try ten times, in three minutes."""
-    first, *_ = gave_up(capture("2.1.330", "http401"))
+    first = gave_up(capture("2.1.330", "http401"))
+    assert first
     assert first.kind == "authentication"
     assert "HTTP 401" in first.message
     assert "ANTHROPIC_API_KEY" in first.message
@@ -170,10 +171,10 @@ def test_a_key_that_is_refused_again_and_again_is_given_up_and_says_what_to_do()
 @pytest.mark.parametrize("attempts", [1, 2])
 def test_a_token_may_be_refused_before_claude_renews_it(attempts: int) -> None:
     retry = {"type": "system", "subtype": "api_retry", "error_status": 401, "max_retries": 10}
-    assert gave_up(lines(*({**retry, "attempt": number + 1} for number in range(attempts)))) == []
+    assert gave_up(lines(*({**retry, "attempt": number + 1} for number in range(attempts)))) is None
 
 
 @pytest.mark.parametrize("status", [429, 500, 529, None])
 def test_what_can_heal_is_not_given_up(status: int | None) -> None:
     retry = {"type": "system", "subtype": "api_retry", "error_status": status, "max_retries": 10}
-    assert gave_up(lines(*({**retry, "attempt": number} for number in range(1, 11)))) == []
+    assert gave_up(lines(*({**retry, "attempt": number} for number in range(1, 11)))) is None

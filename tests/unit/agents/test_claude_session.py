@@ -5,7 +5,7 @@ from pathlib import Path
 from threading import Event
 
 from rulebook_ralph.agents.agent import AgentLimits, Invocation
-from rulebook_ralph.agents.claude_session import EndedTurn, SessionAgent, sizes
+from rulebook_ralph.agents.claude import EndedTurn, SessionAgent, sizes
 from rulebook_ralph.tasks.results import AgentResult
 
 FORGED = json.dumps({"type": "result", "subtype": "success", "is_error": False, "usage": {"output_tokens": 9999}})

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph.agents import registry
-from rulebook_ralph.agents.events import Reader
+from rulebook_ralph.agents.reader import Reader
 from rulebook_ralph.agents.roster import moment, taken_over
 from rulebook_ralph.config.settings import Executor
 from rulebook_ralph.tasks.results import AgentResult, Usage
@@ -54,11 +54,11 @@ def test_a_whole_stream_tells_the_same_as_to_a_living_ralph_but_for_its_end(tmp_
     reader = reader_of(kind_of(capture))
     assert reader
     reader.feed(capture.read_bytes())
-    told = reader.close()
+    reader.close()
     result = taken(tmp_path, kind_of(capture), capture.read_bytes())
-    assert (result.usage, result.cost_usd, result.final_text) == (told.usage, told.cost_usd, told.final_text)
-    assert (result.session_id, result.tool_results) == (told.session_id, told.tool_results)
-    assert result.status == ("failed" if told.succeeded is False else "truncated")
+    assert (result.usage, result.cost_usd, result.final_text) == (reader.usage, reader.cost_usd, reader.final_text)
+    assert (result.session_id, result.tool_results) == (reader.session_id, reader.tool_results)
+    assert result.status == ("failed" if reader.succeeded is False else "truncated")
     assert result.fault
     assert result.duration_ms == 90_000
 
