@@ -1,25 +1,96 @@
 """`ralph config`: the settings that hold here, where each comes from, and changing them."""
 
-from collections.abc import Callable, Iterator, Mapping
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
 
 from rulebook_ralph.agents.roster import Roster
-from rulebook_ralph.cli import config_files
 from rulebook_ralph.cli.app import App, json_object
-from rulebook_ralph.cli.config_files import ConfigFile
+from rulebook_ralph.cli.places import refuse_agents
+from rulebook_ralph.cli.validate import agent_problems
 from rulebook_ralph.config.editing import block_lines, one_line, with_value, without
 from rulebook_ralph.config.keys import KeyPlace, given_value, has, in_camel, named, place_of, value_at
-from rulebook_ralph.config.layers import BUILT_IN, LoadedConfig, load_config
-from rulebook_ralph.config.layers import config_files as files_read
+from rulebook_ralph.config.layers import (
+    BUILT_IN,
+    PROJECT_CONFIG,
+    LoadedConfig,
+    config_files,
+    load_config,
+    problems_in,
+    user_config,
+)
+from rulebook_ralph.config.template import SCHEMA_HINT, commented_config, keep_schema
 from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.process.orphans import carries_mark
+from rulebook_ralph.tasks import disk
 from rulebook_ralph.tasks.disk import find_root
-from rulebook_ralph.tasks.plain_yaml import read_yaml
+from rulebook_ralph.tasks.plain_yaml import NotReadableError, read_yaml
 from rulebook_ralph.tasks.text import JsonPath
 from rulebook_ralph.verify.redaction import MARK, Redactor
 
+_SHOWN = 10
+_NOT_HERE = "the configuration may not be changed"
 _USER = click.option("--user", is_flag=True, help="In your own file, for all projects, not in the project's.")
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """A config file, the user's own or the project's. `root` is that of the project around the current folder."""
+
+    path: Path
+    shown: str
+    root: Path | None
+
+    def read(self) -> bytes | None:
+        """Its content, None where it is not there. Raises RalphError."""
+        try:
+            return disk.read_file(self._target)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise RalphError(f"{self.shown}: cannot be read: {error.strerror or error}") from None
+
+    def text(self) -> str:
+        """The readable YAML in it, that of a new file where it is not there. Raises RalphError with line and column."""
+        content = self.read()
+        if content is None:
+            return SCHEMA_HINT
+        try:
+            text = content.decode("utf-8-sig")
+            read_yaml(text)
+        except UnicodeDecodeError:
+            raise RalphError(f"{self.shown}: is not UTF-8 text") from None
+        except NotReadableError as error:
+            where = "" if error.line is None else f":{error.line}" + (f":{error.column}" if error.column else "")
+            raise RalphError(f"{self.shown}{where}: {error.fault.message}; mend it: ralph config edit") from None
+        return text
+
+    def write(self, content: bytes) -> None:
+        """Replace the file as a whole, and the schema beside it; one that others may not read stays so. Raises
+        RalphError.
+        """
+        path = self._target
+        disk.make_folder(path.parent)
+        umask = os.umask(0o077)
+        try:
+            mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~umask
+            disk.replace_file(path, content)
+            with suppress(OSError):
+                path.chmod(mode)
+        finally:
+            os.umask(umask)
+        keep_schema(self.path.parent)
+
+    @property
+    def _target(self) -> Path:
+        """The user's own may be a link to where dotfiles are kept."""
+        return self.path if self.shown == PROJECT_CONFIG else self.path.resolve()
 
 
 @click.group()
@@ -37,7 +108,7 @@ def command() -> None:
 @click.option("--origin", is_flag=True, help="Say of each value where it was set.")
 @json_object
 @click.pass_obj
-def show_command(app: App, /, *, key: str | None, origin: bool, json: bool) -> int:
+def show_command(app: App, /, *, key: str | None, origin: bool, json: bool) -> None:
     """Print the settings that hold here, or those under KEY: of all files, variables and built-in values.
 
     Secrets are left out.
@@ -45,29 +116,23 @@ def show_command(app: App, /, *, key: str | None, origin: bool, json: bool) -> i
     loaded = _loaded(app)
     values = loaded.values
     path = place_of(key, values).path if key else ()
-    clean = Redactor(Roster(loaded.config, app.environment).secrets()).clean
     shown = value_at(values, path)
-    leaves = [leaf for leaf in _leaves(shown, path) if leaf]
-    with app.console(json=json) as console:
+    origins = {leaf: _origin_of(leaf, loaded.origins) for leaf in _leaves(shown, path) if leaf} if origin else {}
+    with app.console(json=json, clean=Redactor(Roster(loaded.config, app.environment).secrets()).clean) as console:
         if json:
-            where = {"origins": {named(leaf): _origin_of(leaf, loaded.origins) for leaf in leaves}} if origin else {}
-            files = [str(file) for file in loaded.files]
-            console.json({"config": _cleaned(shown, clean), **where, "files": files})
+            where = {"origins": {named(leaf): told for leaf, told in origins.items()}} if origin else {}
+            console.json({"config": shown, **where, "files": [str(file) for file in loaded.files]})
         elif origin:
-            rows = (
-                (named(leaf), one_line(_cleaned(value_at(values, leaf), clean)), _origin_of(leaf, loaded.origins))
-                for leaf in leaves
-            )
+            rows = ((named(leaf), one_line(value_at(values, leaf)), told) for leaf, told in origins.items())
             console.table(("key", "value", "origin"), rows)
         else:
-            console.verbatim("\n".join(block_lines(_cleaned(shown, clean))))
-    return ExitCode.OK
+            console.verbatim("\n".join(block_lines(shown)))
 
 
 @command.command("get", short_help="One value, as it holds here")
 @click.argument("key")
 @click.pass_obj
-def get_command(app: App, /, *, key: str) -> int:
+def get_command(app: App, /, *, key: str) -> ExitCode:
     """Print the value that holds here for KEY: a text as it is, everything else as YAML.
 
     A secret that your environment holds too is left out, as everywhere; then stderr says so, and the exit code is 2.
@@ -91,78 +156,141 @@ def get_command(app: App, /, *, key: str) -> int:
 @click.argument("value")
 @_USER
 @click.pass_obj
-def set_command(app: App, /, *, key: str, value: str, user: bool) -> int:
+def set_command(app: App, /, *, key: str, value: str, user: bool) -> None:
     """Set KEY to VALUE in the project's config.yaml; comments, order and everything else in it stay.
 
     VALUE is a text where a text belongs, else YAML: 5, 15m, true, null, "[a, b]", "{input: 1, output: 2}". Nothing is
     written unless the key is known, the value fits, and the configuration as a whole is valid.
     """
-    file = config_files.to_change(app, user=user)
+    file = _to_change(app, user=user)
     text = file.text()
     place = _place(file, key, read_yaml(text).value, also_new=True)
     new = given_value(value, place)
     changed = with_value(text, place.path, new)
-    loaded = config_files.change(app, file, changed)
+    loaded = _change(app, file, changed)
     with app.console() as console:
         line = read_yaml(changed).line(place.path)
         console.line(f"{file.shown}{'' if line is None else f':{line}'}: {place.shown}: {one_line(new)}")
         if overruled := _overruled(file, place, loaded):
             console.line(overruled)
-    return ExitCode.OK
 
 
 @command.command("unset", short_help="Take a value out of the file")
 @click.argument("key")
 @_USER
 @click.pass_obj
-def unset_command(app: App, /, *, key: str, user: bool) -> int:
+def unset_command(app: App, /, *, key: str, user: bool) -> None:
     """Take KEY out of the project's config.yaml; what the other files, or built-in values, say holds again."""
-    file = config_files.to_change(app, user=user)
+    file = _to_change(app, user=user)
     text = file.text()
     values = read_yaml(text).value
     place = _place(file, key, values)
     if not has(values, place.path):
         raise RalphError(f"{place.shown} is not set in {file.shown}; where it is: ralph config show --origin {key}")
-    loaded = config_files.change(app, file, without(text, place.path))
+    loaded = _change(app, file, without(text, place.path))
     path = in_camel(place.path)
     origin, left = loaded.origins.get(named(path)), value_at(loaded.values, path)
     now = "" if origin is None or isinstance(left, Mapping) else f"; now {one_line(left)} ({origin})"
     with app.console() as console:
         console.line(f"{file.shown}: {place.shown} is no longer set{now}")
-    return ExitCode.OK
 
 
 @command.command("edit", short_help="The file in your editor, looked at afterwards")
 @click.option("--user", is_flag=True, help="Your own file, for all projects, not the project's.")
 @click.pass_obj
-def edit_command(app: App, /, *, user: bool) -> int:
+def edit_command(app: App, /, *, user: bool) -> ExitCode:
     """Open the project's config.yaml in $VISUAL or $EDITOR, and look at it afterwards.
 
-    What you wrote stays, also when something is wrong in it; then each problem is told with its line, and on a
-    terminal you may edit again. Ends with 2 as long as something is wrong.
+    What you wrote stays, also when something is wrong in it; then each problem is told with its line, and the exit code
+    is 2.
     """
-    return config_files.edit(app, config_files.to_change(app, user=user))
+    file = _to_change(app, user=user)
+    editor = app.environment.get("VISUAL") or app.environment.get("EDITOR") or None
+    if editor is None and not app.has_person:
+        raise RalphError("no editor is set; set EDITOR, or change single values: ralph config set KEY VALUE")
+    if file.read() is None:
+        file.write(commented_config().encode("utf-8"))
+    try:
+        click.edit(filename=str(file.path), editor=editor, env=app.environment)
+    except (click.ClickException, ValueError) as error:
+        raise RalphError(f"{error}; set EDITOR, or see what stands in {file.shown}") from None
+    problems = _problems(app, file)
+    with app.console() as console:
+        for problem in problems[:_SHOWN]:
+            console.error(problem)
+        if problems:
+            console.error(f"what you wrote is kept; mend {file.shown}: ralph config edit")
+            return ExitCode.INVALID
+        console.line(f"{file.shown}: no problems")
+    return ExitCode.OK
 
 
 @command.command("path", short_help="The files that are read, in order")
 @click.option("--user", is_flag=True, help="Your own file alone.")
 @json_object
 @click.pass_obj
-def path_command(app: App, /, *, user: bool, json: bool) -> int:
+def path_command(app: App, /, *, user: bool, json: bool) -> None:
     """Print the files that settings are read from, in this order; what comes later wins."""
     root = None if user else find_root(app.cwd)
-    files = [file for file, _ in files_read(root, app.home, app.environment)]
+    files = [file for file, _ in config_files(root, app.home, app.environment)]
     with app.console(json=json) as console:
         if json:
             console.json({"files": [{"path": str(file), "exists": file.exists()} for file in files]})
         else:
             for file in files:
                 console.line(str(file) if user or file.exists() else f"{file} (not there)")
-    return ExitCode.OK
 
 
 def _loaded(app: App) -> LoadedConfig:
     return load_config(find_root(app.cwd), app.home, app.environment)
+
+
+def _to_change(app: App, *, user: bool) -> ConfigFile:
+    """The user's own file, or that of the project around the current folder. Raises RalphError without one, and within
+    an agent's process tree.
+    """
+    root = find_root(app.cwd)
+    if root is not None:
+        refuse_agents(app, _NOT_HERE)
+    elif carries_mark(app.environment):
+        raise RalphError(f"this runs inside an agent's process tree, where {_NOT_HERE}")
+    if user:
+        own = user_config(app.home, app.environment)
+        return ConfigFile(own, str(own), root)
+    if root is None:
+        raise RalphError("there is no project here; make one (ralph init), or change your own settings: --user")
+    return ConfigFile(root / PROJECT_CONFIG, PROJECT_CONFIG, root)
+
+
+def _change(app: App, file: ConfigFile, text: str) -> LoadedConfig:
+    """Write the file with another text, and return the configuration as it is then. Raises RalphError, with nothing
+    written, where `ralph validate` would find something wrong with it that is right so far.
+    """
+    content = text.encode()
+    try:
+        loaded = load_config(file.root, app.home, app.environment, instead={file.path: content})
+    except RalphError as error:
+        raise RalphError(f"{error}; {file.shown} was not changed") from None
+    before = set[str]()
+    with suppress(RalphError):
+        now = load_config(file.root, app.home, app.environment).config
+        before = {problem.message for problem in agent_problems(app, file.root, now)}
+    for problem in agent_problems(app, file.root, loaded.config):
+        if problem.message not in before:
+            raise RalphError(f"{problem.path}: {problem.message}; {file.shown} was not changed")
+    file.write(content)
+    return loaded
+
+
+def _problems(app: App, file: ConfigFile) -> tuple[str, ...]:
+    """All that is wrong in the file, else what is wrong with it and the other files together."""
+    if found := problems_in(file.path, file.shown):
+        return tuple(map(str, found))
+    try:
+        config = load_config(file.root, app.home, app.environment).config
+    except RalphError as error:
+        return (str(error),)
+    return tuple(map(str, agent_problems(app, file.root, config)))
 
 
 def _place(file: ConfigFile, key: str, values: Any, *, also_new: bool = False) -> KeyPlace:
@@ -203,11 +331,3 @@ def _origin_of(leaf: JsonPath, origins: Mapping[str, str]) -> str:
             is_left_out = end < len(leaf) and isinstance(leaf[end - 1], int)
             return BUILT_IN if is_left_out else found
     return BUILT_IN
-
-
-def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _cleaned(item, clean) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_cleaned(item, clean) for item in value]
-    return clean(value) if isinstance(value, str) else value

@@ -2,28 +2,26 @@
 
 import platform
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import click
 
 from rulebook_ralph import __version__
-from rulebook_ralph.cli import doctor_agents
-from rulebook_ralph.cli.app import App, interruptible, trust_commands
-from rulebook_ralph.cli.diagnosis import Diagnosis, exit_code, ok, refused, unknown, warning, wrong
+from rulebook_ralph.cli.app import App, interruptible, json_object, trust_commands
+from rulebook_ralph.cli.diagnosis import Diagnosis, of_agents, ok, refused, warning, wrong
 from rulebook_ralph.cli.places import OpenedProject, open_project, open_root, private_folder, project_root
 from rulebook_ralph.cli.trust import require_agreed
 from rulebook_ralph.cli.validate import all_problems
 from rulebook_ralph.config import requirements
 from rulebook_ralph.config.settings import Config
 from rulebook_ralph.errors import ExitCode, RalphError
-from rulebook_ralph.git import attempts
 from rulebook_ralph.git.cache import cache_root
 from rulebook_ralph.git.repository import GitError, Repository, unsupported
 from rulebook_ralph.process.box import NoBox, probe_box
 from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report import notify
-from rulebook_ralph.report.events import Event
 from rulebook_ralph.run import lock, preflight, verifying
 from rulebook_ralph.run.branch import branch_with_list
 from rulebook_ralph.tasks import history, prd_file
@@ -33,7 +31,6 @@ from rulebook_ralph.tasks.results import CheckResult
 from rulebook_ralph.tasks.text import counted, duration, printable, some
 from rulebook_ralph.verify.workspace import Cancelled
 
-_SHOWN = {"ok": "ok", "warning": "warning", "error": "error", "unknown": "?"}
 _OUTPUT_LINES = 4
 _LEAST_FREE = 1024**3
 _NOT_FOUND = 127
@@ -44,9 +41,9 @@ _HOOKS = ("pre-commit", "commit-msg")
 @click.command()
 @click.option("--no-gates", is_flag=True, help="Do not run the gates.")
 @trust_commands
-@click.option("--json", is_flag=True, help="Print one JSON object.")
+@json_object
 @click.pass_obj
-def command(app: App, *, no_gates: bool, trust_commands: bool, json: bool) -> int:
+def command(app: App, *, no_gates: bool, trust_commands: bool, json: bool) -> ExitCode:
     """Look at all that a run needs: git, the state, the agents and their logins, the lock, the sandbox, the disk; run
     the gates once, in a clone. Changes nothing of yours.
 
@@ -55,27 +52,37 @@ def command(app: App, *, no_gates: bool, trust_commands: bool, json: bool) -> in
     """
     found: list[tuple[str, Diagnosis]] = []
     with app.console(json=json) as console, interruptible() as cancelled:
+
+        def tell(line: str) -> None:
+            if not json:
+                console.line(printable(line))
+
         try:
             for group, look in _looks(app, gates=not no_gates, trusted=trust_commands, cancelled=cancelled):
-                if not json:
-                    console.line(group)
+                tell(group)
                 for each in _safely(look):
                     if each.state == "error" and any(each == other for _, other in found):
-                        if not json:
-                            console.line("  error    as above")
+                        tell("  error    as above")
                         continue
                     found.append((group, each))
-                    if not json:
-                        console.line(printable(f"  {_SHOWN[each.state]:<8} {each}"))
-                        for line in each.output.splitlines():
-                            console.line(printable(f"           | {line}"))
+                    tell(f"  {'?' if each.state == 'unknown' else each.state:<8} {each}")
+                    for line in each.output.splitlines():
+                        tell(f"           | {line}")
         except Cancelled:
             return ExitCode.INTERRUPTED
-        code = exit_code(each for _, each in found)
+        codes = {each.exit_code for _, each in found if each.state == "error"} or {ExitCode.OK}
+        code = codes.pop() if len(codes) == 1 else ExitCode.INVALID
+        states = [each.state for _, each in found]
+        tell(
+            ", ".join(counted(states.count(each), each) for each in ("error", "warning") if each in states)
+            or "no problems"
+        )
         if json:
-            console.json(_as_json(found, code))
-        else:
-            console.line(_summary([each.state for _, each in found]))
+            diagnoses = [
+                {"group": group, "state": each.state, "text": each.text, "advice": each.advice, "output": each.output}
+                for group, each in found
+            ]
+            console.json({"success": code == ExitCode.OK, "exitCode": int(code), "diagnoses": diagnoses})
     return code
 
 
@@ -87,7 +94,7 @@ def _looks(
     prd = _task_list(app)
     yield "git", lambda: _git(app, prd)
     yield "Ralph", lambda: _ralph(app, opened, problem, prd)
-    yield "agents", lambda: doctor_agents.examine(app, opened, prd)
+    yield "agents", lambda: _agents(app, opened, prd)
     yield "lock", lambda: _lock(app, prd)
     yield "system", lambda: _system(app, opened)
     yield "gates", lambda: _gates(opened, prd, run=gates, cancelled=cancelled)
@@ -98,7 +105,7 @@ def _safely(look: Callable[[], Iterable[Diagnosis]]) -> Iterator[Diagnosis]:
     try:
         yield from look()
     except RalphError as error:
-        yield refused(error)
+        yield refused(str(error), error.exit_code)
     except GitError as error:
         yield wrong(str(error), "see what git says there: git status")
     except OSError as error:
@@ -129,34 +136,21 @@ def _git(app: App, prd: Prd | None) -> Iterator[Diagnosis]:
         return
     _, repository = open_root(app)
     if problem := unsupported(repository):
-        yield refused(RalphError(problem))
+        yield refused(problem)
     yield ok(f"{repository.text('version')} ({program})")
-    name = repository.branch()
-    yield ok(f"repository {repository.root}, on {name or 'no branch'} at {repository.head()[:8]}")
-    attempts.require_identity(repository)
+    yield ok(f"repository {repository.root}, on {repository.branch() or 'no branch'} at {repository.head()[:8]}")
+    is_signed = preflight.require_committer(repository)
     yield ok("commits have an author: " + repository.text("var", "GIT_AUTHOR_IDENT").partition(">")[0] + ">")
-    if attempts.wants_signing(repository):
-        yield _signing(repository)
+    if is_signed:
+        told = "commits are signed, which works now; a key that asks for a passphrase may not at night"
+        yield Diagnosis("unknown", told, "git config commit.gpgSign false")
     if prd is not None:
         yield _branch(repository, prd)
-    modified = repository.modified()
-    yield ok(
-        f"uncommitted changes stay as they are, and are no part of the work: {some(modified)}"
-        if modified
-        else "no tracked file is modified"
-    )
-    there = [name for name in _HOOKS if (repository.hooks_folder() / name).is_file()]
-    yield ok(
-        f"commit hooks: {some(there)}; each commit must pass them, and they can ask nobody" if there else "no hooks"
-    )
-
-
-def _signing(repository: Repository) -> Diagnosis:
-    problem = attempts.signing_problem(repository)
-    remedy = "git config commit.gpgSign false"
-    if problem is not None:
-        return wrong(f"commits are to be signed, but signing fails: {problem}", f"unlock the key, or: {remedy}")
-    return unknown("commits are signed, which works now; a key that asks for a passphrase may not at night", remedy)
+    modified = some(repository.modified())
+    told = f"uncommitted changes stay as they are, and are no part of the work: {modified}"
+    yield ok(told if modified else "no tracked file is modified")
+    if there := [name for name in _HOOKS if (repository.hooks_folder() / name).is_file()]:
+        yield ok(f"commit hooks: {some(there)}; each commit must pass them, and they can ask nobody")
 
 
 def _branch(repository: Repository, prd: Prd) -> Diagnosis:
@@ -171,23 +165,19 @@ def _branch(repository: Repository, prd: Prd) -> Diagnosis:
     return ok(f"the run {'switches to' if repository.tip(wanted) else 'creates'} branch {wanted}")
 
 
-def _where_the_list_is(opened: OpenedProject | None) -> str:
-    branch = branch_with_list(opened.project.repository) if opened is not None else ""
-    if branch:
-        return f"the task list is on branch {branch}; ralph run switches to it"
-    return 'no task list yet; begin with ralph run -p "what you want", ralph init or ralph plan'
-
-
 def _ralph(app: App, opened: OpenedProject | None, problem: RalphError | None, prd: Prd | None) -> Iterator[Diagnosis]:
     yield ok(f"ralph {__version__}, Python {platform.python_version()}")
     if problem is not None:
-        yield refused(problem)
+        yield refused(str(problem), problem.exit_code)
     if opened is not None:
         files = [str(file) for file in opened.loaded.files]
         yield ok(f"configuration: {', '.join(files) if files else 'built-in values alone'}")
     folder = StateFolder(project_root(app))
     if not folder.path.is_dir():
-        yield ok(_where_the_list_is(opened))
+        branch = branch_with_list(opened.project.repository) if opened is not None else ""
+        there = f"the task list is on branch {branch}; ralph run switches to it"
+        none = 'no task list yet; begin with ralph run -p "what you want", ralph init or ralph plan'
+        yield ok(there if branch else none)
         return
     if opened is not None:
         preflight.require_writable(opened.project)
@@ -208,6 +198,13 @@ def _ralph(app: App, opened: OpenedProject | None, problem: RalphError | None, p
         yield from (warning(text) for text in found)
         if not found:
             yield ok(f"notifications: {counted(len(urls), 'address', 'addresses')}")
+
+
+def _agents(app: App, opened: OpenedProject | None, prd: Prd | None) -> Iterator[Diagnosis]:
+    if opened is None:
+        yield Diagnosis("unknown", "not looked at: the project or its configuration cannot be used")
+    else:
+        yield from of_agents(app, opened, prd)
 
 
 def _lock(app: App, prd: Prd | None) -> Iterator[Diagnosis]:
@@ -243,24 +240,16 @@ def _system(app: App, opened: OpenedProject | None) -> Iterator[Diagnosis]:
         yield warning(box.reason) if isinstance(box, NoBox) else ok(f"the sandbox works ({box})")
     cache = cache_root(app.environment, app.home)
     yield ok(f"clones are in {cache}")
-    seen: set[int] = set()
     root = opened.project.root if opened else app.cwd
-    for what, path in (("the project", root), ("clones", cache), ("temporary files", Path("/tmp"))):  # noqa: S108 - only looked at
-        there = next((each for each in (path, *path.parents) if each.exists()), Path("/"))
-        if (device := there.stat().st_dev) not in seen:
-            seen.add(device)
-            yield _room(what, there)
-
-
-def _room(what: str, path: Path) -> Diagnosis:
-    free = shutil.disk_usage(path).free
-    said = f"{free / 1024**3:,.1f} GB free for {what} ({path})"
-    return ok(said) if free >= _LEAST_FREE else warning(f"only {said}", "make room: a full disk ends a run")
+    for path in {root: None, cache: None, Path(tempfile.gettempdir()): None}:
+        there = next(each for each in (path, *path.parents) if each.exists())
+        if (free := shutil.disk_usage(there).free) < _LEAST_FREE:
+            yield warning(f"only {free / 1024**3:,.1f} GB free in {path}", "make room: a full disk ends a run")
 
 
 def _gates(opened: OpenedProject | None, prd: Prd | None, *, run: bool, cancelled: Cancellation) -> Iterator[Diagnosis]:
     if opened is None:
-        yield unknown("not run: the project or its configuration cannot be used")
+        yield Diagnosis("unknown", "not run: the project or its configuration cannot be used")
         return
     config, steps = opened.project.config, opened.project.config.verification.gates
     if opened.found is not None:
@@ -277,9 +266,9 @@ def _gates(opened: OpenedProject | None, prd: Prd | None, *, run: bool, cancelle
         return
     if not run or lock.holder(opened.project.private / lock.LOCK) is not None:
         why = "as a run is at work" if run else "as asked for"
-        yield unknown(f"not run, {why}: {some([step.name for step in steps])}")
+        yield Diagnosis("unknown", f"not run, {why}: {some([step.name for step in steps])}")
         return
-    with verifying.tools(opened.project, report=_silently, cancelled=cancelled) as tools:
+    with verifying.tools(opened.project, report=lambda _: None, cancelled=cancelled) as tools:
         tree = verifying.standing_tree(opened.project.repository)
         results = [gate.result for gate in tools.verifiers.gates.run(tree)]
     if results[0].reason.startswith(_SETUP_FAILED):
@@ -305,10 +294,6 @@ def _nothing_required(config: Config, prd: Prd | None) -> Diagnosis:
     return ok("no required gate; the criteria of each open task decide")
 
 
-def _silently(event: Event) -> None:
-    """Each result is said when it is known what it means."""
-
-
 def _gate(result: CheckResult) -> Diagnosis:
     """Red on the base is held against no task, so it stops no run; a gate that cannot run never becomes green."""
     took, output = duration(result.duration_ms / 1000), _tail(result.output)
@@ -325,19 +310,3 @@ def _gate(result: CheckResult) -> Diagnosis:
 def _tail(output: str) -> str:
     """The last lines that say something."""
     return "\n".join([line[:200] for line in output.splitlines() if line.strip()][-_OUTPUT_LINES:])
-
-
-def _summary(states: list[str]) -> str:
-    found = [counted(states.count(each), each) for each in ("error", "warning") if each in states]
-    return ", ".join(found) or "no problems"
-
-
-def _as_json(found: list[tuple[str, Diagnosis]], code: ExitCode) -> dict[str, object]:
-    return {
-        "success": code == ExitCode.OK,
-        "exitCode": int(code),
-        "diagnoses": [
-            {"group": group, "state": each.state, "text": each.text, "advice": each.advice, "output": each.output}
-            for group, each in found
-        ],
-    }
