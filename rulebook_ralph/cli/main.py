@@ -45,11 +45,11 @@ GROUPS = (
     ),
     Group(
         "Where the tasks stand; what depends on what, as Mermaid",
-        {"status": "status:command", "graph": "summary:graph_command"},
+        {"status": "status:status_command", "graph": "summary:graph_command"},
     ),
     Group(
         "The iterations so far; one of them; what its agent did",
-        {"history": "history:history_command", "show": "history:show_command", "logs": "logs:command"},
+        {"history": "status:history_command", "show": "show:show_command", "logs": "show:logs_command"},
     ),
     Group(
         "What was done, and a review of it, for a pull request",

@@ -8,11 +8,12 @@ from rulebook_ralph.cli.trust import require_agreed
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.report.console import Console
 from rulebook_ralph.run import verifying
-from rulebook_ralph.run.verifying import StageVerdict, VerifyOutcome
+from rulebook_ralph.run.verifying import VerifyOutcome
 from rulebook_ralph.tasks.edits import find
-from rulebook_ralph.tasks.model import Prd, Task
+from rulebook_ralph.tasks.model import Prd, Task, Value
 from rulebook_ralph.tasks.prd_file import read_prd
 from rulebook_ralph.tasks.results import CheckResult, feedback_excerpt
+from rulebook_ralph.tasks.struct_reading import camel
 from rulebook_ralph.verify.workspace import Cancelled
 
 
@@ -58,20 +59,22 @@ def _tell(console: Console, outcome: VerifyOutcome) -> None:
             console.line(f"output of the gate {gate.step}:")
             _tell_output(console, gate)
     for stage in outcome.stages:
-        console.line(f"{_mark(stage)} {stage.task_id} ({stage.stage}){_why(stage)}")
+        mark = "-" if stage.left_out else "✘" if stage.failed else "✔"
+        why = f": not verified, {stage.left_out}" if stage.left_out else ""
+        why = f": {stage.verified.reason}" if stage.failed and not stage.verified.results else why
+        console.line(f"{mark} {stage.task_id} ({stage.stage}){why}")
         for result in stage.verified.results:
             if not result.passed and result.method != "multi_stage":
                 console.line(f"    {result.step}: {result.reason}{'' if result.required else ' (a warning only)'}")
                 _tell_output(console, result)
         for warning in stage.verified.warnings:
             console.line(f"    warning: {warning}")
-    red = [result.step for result in outcome.gates if not result.passed and result.required]
-    failed = [f"{stage.task_id} ({stage.stage})" for stage in outcome.stages if stage.failed]
     if outcome.passed:
         console.line("verified: everything that was run holds")
-    else:
-        names = ", ".join([*(f"gate {name}" for name in red), *failed])
-        console.line(f"not verified: {names or 'nothing that was run passed'}")
+        return
+    failed = [f"gate {result.step}" for result in outcome.gates if not result.passed and result.required]
+    failed += [f"{stage.task_id} ({stage.stage})" for stage in outcome.stages if stage.failed]
+    console.line(f"not verified: {', '.join(failed) or 'nothing that was run passed'}")
 
 
 def _tell_output(console: Console, result: CheckResult) -> None:
@@ -80,49 +83,25 @@ def _tell_output(console: Console, result: CheckResult) -> None:
         console.line(f"      {line}".rstrip())
 
 
-def _mark(stage: StageVerdict) -> str:
-    return "-" if stage.left_out else "✘" if stage.failed else "✔"
-
-
-def _why(stage: StageVerdict) -> str:
-    if stage.left_out:
-        return f": not verified, {stage.left_out}"
-    return f": {stage.verified.reason}" if stage.failed and not stage.verified.results else ""
-
-
 def _as_json(outcome: VerifyOutcome) -> dict[str, object]:
     return {
         "success": outcome.passed,
-        "gates": [_check(result) for result in outcome.gates],
+        "gates": list(map(_whole, outcome.gates)),
         "stages": [
             {
                 "taskId": stage.task_id,
                 "stage": stage.stage,
                 "passed": None if stage.left_out else stage.verified.passed,
                 "reason": stage.left_out or stage.verified.reason,
-                "checks": [_check(result) for result in stage.verified.results],
-                "warnings": list(stage.verified.warnings),
+                "checks": list(map(_whole, stage.verified.results)),
+                "warnings": stage.verified.warnings,
             }
             for stage in outcome.stages
         ],
     }
 
 
-def _check(result: CheckResult) -> dict[str, object]:
-    return {
-        "step": result.step,
-        "method": result.method,
-        "command": result.command,
-        "passed": result.passed,
-        "required": result.required,
-        "exitCode": result.exit_code,
-        "reason": result.reason,
-        "output": result.output,
-        "durationMs": result.duration_ms,
-        "flaky": result.flaky,
-        "attempts": result.attempts,
-        "findings": [
-            {"criterion": each.criterion, "met": each.met, "reason": each.reason, "file": each.file, "line": each.line}
-            for each in result.findings
-        ],
-    }
+def _whole(value: Value) -> dict[str, object]:
+    """All its fields, also those that are as usual."""
+    whole = {camel(name): getattr(value, name) for name in value.__struct_fields__}
+    return whole | {"findings": list(map(_whole, whole["findings"]))} if "findings" in whole else whole
