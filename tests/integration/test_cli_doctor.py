@@ -155,7 +155,10 @@ def test_a_judge_that_cannot_be_asked_is_none(project: Project) -> None:
     project.configure(gates=[TESTS], tools={"executors": agents}, defaults={"executor": "claude"})
     ran = project.ralph("doctor", "--json", "--no-gates")
     assert "agents: the judging model: claude-haiku-5-5, by the Anthropic API; " in matters(ran, "ok")
-    for executor, text in (("second", "no-such-codex was not found on PATH"), ("claude", "no key and no login was found")):
+    for executor, text in (
+        ("second", "no-such-codex was not found on PATH"),
+        ("claude", "no key and no login was found"),
+    ):
         project.environment.pop("ANTHROPIC_API_KEY", None)
         project.environment["RALPH_JUDGE__EXECUTOR"] = executor
         told = matters(project.ralph("doctor", "--json", "--no-gates"), "warning")
