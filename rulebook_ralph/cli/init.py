@@ -22,7 +22,7 @@ from rulebook_ralph.tasks import disk, prd_file, progress
 from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.importers import rulebook, task_files
 from rulebook_ralph.tasks.importers.merge import Merge, SourceDifference, merge
-from rulebook_ralph.tasks.importers.source import SUFFIXES, RefusedTasksError, SourceReading, joined
+from rulebook_ralph.tasks.importers.source import SUFFIXES, RefusedTasksError, SourceReading
 from rulebook_ralph.tasks.model import PRD_VERSION, Prd, Task, problem_with_id, project_name
 from rulebook_ralph.tasks.text import clipped, counted, escaped, some
 
@@ -196,18 +196,16 @@ def _read(app: App, folder: StateFolder, wanted: Import, before: Prd | None) -> 
     ids = [task.id for task in known]
     reading = rulebook.read_all(places, root=folder.root, known_ids=ids) if places else SourceReading()
     if places and not reading.tasks and before is None and not files:
-        problems = "; ".join(problem.told(folder.root) for problem in reading.problems[:3])
+        problems = "; ".join(str(problem) for problem in reading.problems[:3])
         raise RalphError(f"no task could be read from {places[0]}" + (f": {problems}" if problems else ""))
-    if not files:
-        return reading
-    return joined([reading, task_files.read_all(files, root=folder.root, known=known, read=reading.tasks)])
+    return reading + task_files.read_all(files, root=folder.root, known=known, read=reading.tasks)
 
 
 def _read_before(root: Path, known: Sequence[Task]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     """The rulebook and the files that tasks came from, as far as they are there."""
     sources = [root / source for source in dict.fromkeys(task.source for task in known) if source]
     files = tuple(source for source in sources if source.suffix in SUFFIXES and source.is_file())
-    own = (root,) if rulebook.find(root) is not None else ()
+    own = (root,) if rulebook.places(root) else ()
     read = [place for path in own for place in rulebook.locate(path)]
     further = (source for source in sources if source.is_dir() and source.parent not in read)
     return (*own, *further), files
@@ -251,7 +249,7 @@ def _preview(console: Console, result: Result, folder: StateFolder) -> None:
     )
     if prd.tasks:
         console.table(("", "status", "task", "title", ""), rows)
-    _tell_of_reading(console, result, folder)
+    _tell_of_reading(console, result)
     _tell_of_gates(console, result.found, folder)
     console.line("nothing was written; leave out --dry-run to do so")
 
@@ -263,7 +261,7 @@ def _tell(console: Console, result: Result, folder: StateFolder) -> None:
     console.line(f"{folder.prd}: {counted(len(prd.tasks), 'task')}, {completed} completed already, {new} new")
     if result.merged.updated:
         console.line(f"taken over from the source: {some(result.merged.updated, 20)}")
-    _tell_of_reading(console, result, folder)
+    _tell_of_reading(console, result)
     if bare := [task.id for task in tasks_without_criteria(prd)]:
         have = f"{counted(len(bare), 'task')} {'has' if len(bare) == 1 else 'have'}"
         console.line(f"{have} no acceptance criteria: {some(bare)}; the gates and the promise decide")
@@ -281,7 +279,7 @@ def _tell_of_gates(console: Console, found: Discovery | None, folder: StateFolde
         console.line(f"{folder.config}: kept as it is")
         return
     for problem in found.problems:
-        console.error(problem.told(folder.root))
+        console.error(str(problem))
     if not found.steps:
         console.line(f"{folder.config}: no gates found; add some under verification.steps before 'ralph run'")
         return
@@ -295,11 +293,11 @@ def _tell_of_gates(console: Console, found: Discovery | None, folder: StateFolde
         console.line(f"  what clones need (workspace): {'; '.join(filter(None, needs))}")
 
 
-def _tell_of_reading(console: Console, result: Result, folder: StateFolder) -> None:
+def _tell_of_reading(console: Console, result: Result) -> None:
     """What in the sources was not taken over."""
     merged = result.merged
     for problem in result.reading.problems:
-        console.error(problem.told(folder.root))
+        console.error(str(problem))
     for text in merged.problems:
         console.error(text)
     if merged.vanished:

@@ -116,7 +116,7 @@ def _of_file(file: Path, named: str) -> str:
     try:
         return read_text(file, within=file.parent)
     except UnreadableError as error:
-        raise RalphError(error.problem.told(file.parent)) from None
+        raise RalphError(str(error.problem(file.parent))) from None
 
 
 def _standard_input(most: int) -> str:

@@ -16,7 +16,7 @@ from rulebook_ralph.config import detection_python
 from rulebook_ralph.config.layers import BUILT_IN, LoadedConfig
 from rulebook_ralph.config.manifests import LanguageGates, ManifestProject, Table, step, table
 from rulebook_ralph.config.settings import Config, StepKind, VerificationStep, Workspace
-from rulebook_ralph.tasks.importers.source import SourceProblem
+from rulebook_ralph.tasks.text import Problem
 
 _TARGET = r"^(?:[\w./-]+ +)*{name}(?: +[\w./-]+)*[ \t]*::?(?![:=]|[^\n#]*=)(?:[ \t]*;?[ \t]*[\w$@(]|[^\n]*\n\t)"
 _RECIPE = r"^@?{name}(?:[ \t]+(?:\*\w+|[$+]?\w+=\S+))*[ \t]*:(?!=)(?:[ \t]*[\w(&]|[^\n]*\n[ \t]+\S)"
@@ -52,7 +52,7 @@ class Discovery:
     steps: tuple[VerificationStep, ...] = ()
     workspace: Workspace = Workspace()  # noqa: RUF009 - a frozen value
     notes: tuple[str, ...] = ()
-    problems: tuple[SourceProblem, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
 
 def discover(root: Path, search_path: str | None = None, tracked: Tracked = lambda _: ()) -> Discovery:

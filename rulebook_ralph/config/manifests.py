@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from rulebook_ralph.config.settings import StepKind, VerificationStep
-from rulebook_ralph.tasks.importers.source import SourceProblem, UnreadableError, read_text_if_there
+from rulebook_ralph.tasks.importers.source import UnreadableError, read_text_if_there
+from rulebook_ralph.tasks.text import Problem
 
 Table = dict[str, Any]
 
@@ -22,7 +23,7 @@ class ManifestProject:
 
     root: Path
     search_path: str | None
-    problems: list[SourceProblem] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
     def has(self, *names: str) -> bool:
         """Whether one of these files is there."""
@@ -36,7 +37,7 @@ class ManifestProject:
         try:
             return read_text_if_there(self.root / name, within=self.root) or ""
         except UnreadableError as error:
-            self.problems.append(error.problem)
+            self.problems.append(error.problem(self.root))
             return ""
 
     def toml(self, name: str) -> Table:
@@ -58,7 +59,7 @@ class ManifestProject:
         return self._parsed(name, parse)
 
     def problem(self, name: str, message: str, line: int | None = None) -> None:
-        self.problems.append(SourceProblem(self.root / name, line, message))
+        self.problems.append(Problem(name, line, "", message))
 
     def _parsed(self, name: str, parse: Callable[[str], object]) -> Table:
         text = self.text(name)

@@ -301,7 +301,7 @@ def load_prd(project: Project, notice: Callable[[str, str], None], *, name: str 
             saved = prd_file.decode_prd(data, name=f"{reference}:prd.json")
             return replaced(saved, branch=named.branch) if named else saved  # between two runs it may change
     if named is None:
-        if rulebook.find(project.root) is not None:
+        if rulebook.places(project.root):
             raise RalphError(f"there is no task list in {project.root} yet; have its tasks read: ralph init")
         ways = 'ralph run -p "what you want", ralph init --from FILE (a file of tasks), or ralph plan "what you want"'
         raise RalphError(f"there is no task list in {project.root} yet; begin with one of: {ways}")

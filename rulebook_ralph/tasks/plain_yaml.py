@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ruamel.yaml import YAML
     from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
-LONGEST_TEXT = 256 * 1024
-MOST_VALUES = 20_000
+LONGEST_TEXT = 1024 * 1024
+MOST_VALUES = 100_000
 DEEPEST = 40
 
 _TAG = "tag:yaml.org,2002:"
@@ -44,10 +44,10 @@ class NotReadableError(Exception):
         self.column = column
 
 
-def read_yaml(text: str, *, longest: int = LONGEST_TEXT, most_values: int = MOST_VALUES) -> Document:
-    """The values of a YAML text of at most `longest` characters and `most_values` values. Raises NotReadableError."""
-    if len(text) > longest:
-        raise NotReadableError(Fault((), f"is larger than {longest // 1024} KB"), None)
+def read_yaml(text: str) -> Document:
+    """The values of a YAML text. Raises NotReadableError."""
+    if len(text) > LONGEST_TEXT:
+        raise NotReadableError(Fault((), f"is larger than {LONGEST_TEXT // 1024} KB"), None)
     from ruamel.yaml import YAML  # noqa: PLC0415 - costs 20 ms, and most projects have no file to read
     from ruamel.yaml.error import MarkedYAMLError, YAMLError  # noqa: PLC0415
 
@@ -56,7 +56,7 @@ def read_yaml(text: str, *, longest: int = LONGEST_TEXT, most_values: int = MOST
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             root = yaml.compose(text)
-            reading = _Reading(yaml, most_values)
+            reading = _Reading(yaml)
             return Document(None if root is None else reading.value(root, ()), reading.lines)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -72,7 +72,6 @@ def read_yaml(text: str, *, longest: int = LONGEST_TEXT, most_values: int = MOST
 @dataclass(slots=True)
 class _Reading:
     yaml: "YAML"
-    most_values: int
     lines: dict[JsonPath, int] = field(default_factory=dict)
     values: int = 0
 
@@ -80,8 +79,8 @@ class _Reading:
         from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode  # noqa: PLC0415 - see read_yaml
 
         self.values += 1
-        if self.values > self.most_values:
-            raise self._refusal(node, path, f"expands to more than {self.most_values} values")
+        if self.values > MOST_VALUES:
+            raise self._refusal(node, path, f"expands to more than {MOST_VALUES} values")
         if len(path) > DEEPEST:
             raise self._refusal(node, path[:3], "is nested too deeply")
         self.lines[path] = node.start_mark.line + 1

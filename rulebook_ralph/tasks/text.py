@@ -211,12 +211,12 @@ def tokens(count: int) -> str:
     return f"{thousands / _THOUSAND:,.1f}M tokens"
 
 
-def nearest(name: str, known: Collection[str]) -> str:
-    """The name that was probably meant, or none."""
+def nearest(name: str, known: Collection[str], *, cutoff: float = 0.55) -> str:
+    """The name that was probably meant, or none; `cutoff` is how alike the two must be, at most 1."""
     from difflib import get_close_matches  # noqa: PLC0415 - only a wrong name needs it
 
     folded = {each.casefold(): each for each in known}
-    near = get_close_matches(name[:200].casefold().replace("-", ""), folded, n=1, cutoff=0.55)
+    near = get_close_matches(name[:200].casefold().replace("-", ""), folded, n=1, cutoff=cutoff)
     return folded[near[0]] if near else ""
 
 

@@ -1,11 +1,12 @@
 """A second import into a PRD that already lives. Pure: what a run or a person has set stays as it is."""
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import groupby
+from math import inf
 from pathlib import PurePosixPath
 
 from msgspec.structs import replace
@@ -65,11 +66,10 @@ def merge(
     added: list[Task] = []
     differs: list[SourceDifference] = []
     problems: list[str] = []
-    ticked: list[str] = []
+    ticked: dict[str, None] = {}
     for task in imported:
-        existing = known.get(task.id.casefold())
-        if existing is None:
-            known[task.id.casefold()] = task
+        existing = known.setdefault(task.id.casefold(), task)
+        if existing is task:
             added.append(task)
         elif existing.id != task.id:
             problems.append(
@@ -78,31 +78,33 @@ def merge(
             )
         else:
             if task.status == "completed" != existing.status:
-                ticked.append(task.id)
+                ticked[task.id] = None
             if difference := _difference(existing, task):
                 differs.append(difference)
                 if update:
                     prd = prd.replacing(_updated(existing, task))
     ids = {task.id for task in known.values()}
     added = [_with_known_dependencies(task, ids, problems) for task in added]
+    there = {*(task.id.casefold() for task in imported), *(one.casefold() for one in refused)}
     return Merge(
         prd=replace(prd, tasks=_with_inserted(prd.tasks, added, imported)) if added else prd,
         added=tuple(task.id for task in added),
-        vanished=_vanished(prd, imported, folders, refused),
+        vanished=tuple(
+            task.id
+            for task in prd.tasks
+            if task.source and _origin(task) in folders and task.id.casefold() not in there
+        ),
         differs=() if update else tuple(differs),
         problems=tuple(problems),
-        ticked=tuple(dict.fromkeys(ticked)),
+        ticked=tuple(ticked),
         updated=tuple(difference.task_id for difference in differs) if update else (),
     )
 
 
 def _difference(existing: Task, imported: Task) -> SourceDifference | None:
-    had = set(existing.acceptance_criteria)
-    missing = tuple(criterion for criterion in imported.acceptance_criteria if criterion not in had)
+    missing = tuple(one for one in imported.acceptance_criteria if one not in existing.acceptance_criteria)
     other = tuple(stage for stage, each in imported.completion.items() if existing.completion.get(stage) != each)
-    if existing.status != "pending" or not (missing or other):
-        return None
-    return SourceDifference(existing.id, missing, other)
+    return SourceDifference(existing.id, missing, other) if existing.status == "pending" and missing + other else None
 
 
 def _updated(existing: Task, imported: Task) -> Task:
@@ -117,27 +119,16 @@ def _updated(existing: Task, imported: Task) -> Task:
 
 
 def _with_known_dependencies(task: Task, ids: Collection[str], problems: list[str]) -> Task:
-    known = tuple(needed for needed in task.dependencies if needed in ids)
-    if known == task.dependencies:
-        return task
-    unknown = ", ".join(needed for needed in task.dependencies if needed not in ids)
-    problems.append(f"{task.source or task.id}: depends on what is not in the PRD ({unknown}): left out")
-    return replace(task, dependencies=known)
-
-
-def _vanished(
-    prd: Prd, imported: Sequence[Task], folders: Collection[str], refused: Collection[str]
-) -> tuple[str, ...]:
-    there = {task.id.casefold() for task in imported} | {one.casefold() for one in refused}
-    read = (task for task in prd.tasks if task.source and _origin(task) in folders)
-    return tuple(task.id for task in read if task.id.casefold() not in there)
+    if unknown := [needed for needed in task.dependencies if needed not in ids]:
+        told = f"depends on what is not in the PRD ({', '.join(unknown)}): left out"
+        problems.append(f"{task.source or task.id}: {told}")
+        task = replace(task, dependencies=tuple(needed for needed in task.dependencies if needed in ids))
+    return task
 
 
 def _origin(task: Task) -> str:
     """The folder that a task's own folder lies in, or the file that the task stands in."""
-    if task.source.endswith(SUFFIXES):
-        return task.source
-    return task.source.rpartition("/")[0] or "."
+    return task.source if task.source.endswith(SUFFIXES) else task.source.rpartition("/")[0] or "."
 
 
 # Places of new tasks
@@ -165,25 +156,20 @@ def _with_inserted(known: Sequence[Task], added: Sequence[Task], imported: Seque
         TopologicalSorter({task.id: task.dependencies for task in waiting.values()}).prepare()
     except CycleError:
         waiting = tasks
-    return tuple(waiting[task_id] for task_id in _order(known, added, imported))
+    return tuple(waiting[task_id] for task_id in _order(known, new, imported))
 
 
-def _order(known: Iterable[Task], added: Iterable[Task], imported: Iterable[Task]) -> list[str]:
+def _order(known: Sequence[Task], new: Collection[str], imported: Sequence[Task]) -> list[str]:
     """The ids. An added task stands behind the one before it in its source, or before the first known one of that."""
-    known_ids, new = {task.id for task in known}, {task.id for task in added}
-    first: dict[str, list[str]] = defaultdict(list)
-    last: dict[str, str] = {}
-    before: dict[str, list[str]] = {}
-    behind: dict[str, list[str]] = defaultdict(list)
-    for task in imported:
+    places = {task.id: (float(index), 0) for index, task in enumerate(known)}
+    known_ids = set(places)
+    last = {task.source: places[task.id][0] - 0.5 for task in reversed(imported) if task.id in known_ids}
+    for number, task in enumerate(imported, 1):
         if task.id in known_ids:
-            if task.source not in last:
-                before[task.id] = first.pop(task.source, [])
-            last[task.source] = task.id
+            last[task.source] = places[task.id][0]
         elif task.id in new:
-            (behind[last[task.source]] if task.source in last else first[task.source]).append(task.id)
-    order = [each for task in known for each in (*before.get(task.id, ()), task.id, *behind.get(task.id, ()))]
-    return [*order, *(task_id for several in first.values() for task_id in several)]
+            places[task.id] = (last.get(task.source, inf), number)
+    return sorted(places, key=lambda task_id: places[task_id])
 
 
 # Tasks of several plans in one list: every plan may begin with 1.1
@@ -208,15 +194,15 @@ def told_apart(tasks: Sequence[Task], known: Sequence[Task], taken: Collection[s
     for source, group in groupby(tasks, key=lambda task: task.source):
         own = list(group)
         before = {task.id: same.id for task in own if (same := by_id.get((source, task.id))) and _is_same(task, same)}
-        for (_, title), task in _once(own).items():
-            same = by_title.get((source, title))
+        for key, task in _once(own).items():
+            same = by_title.get(key)
             if same and task.id not in before and same.id not in before.values() and is_of_words(task.id, task.title):
                 before[task.id] = same.id
         new = [task.id for task in own if task.id not in before]
         prefix = next((each for each in _prefixes(source) if _are_free(each, new, used)), None)
         if prefix is None:
-            told = "ids that are in use already, and too long to be told apart: shorten them"
-            raise RefusedTasksError([Problem(source, None, "", f"has {told}")])
+            told = "has ids that are in use already, and too long to be told apart: shorten them"
+            raise RefusedTasksError([Problem(source, None, "", told)])
         names = {task.id: before.get(task.id) or f"{prefix}{task.id}" for task in own}
         used |= {name.casefold() for name in names.values()}
         found += (_named(task, names) for task in own)
@@ -240,9 +226,9 @@ def _is_same(task: Task, known: Task) -> bool:
 
 def _named(task: Task, names: Mapping[str, str]) -> Task:
     name = names[task.id]
-    if name != task.id:
-        task = replace(task, id=name, metadata={**task.metadata, ID_IN_SOURCE: task.id})
-    return replace(task, dependencies=tuple(names.get(needed, needed) for needed in task.dependencies))
+    own = {} if name == task.id else {ID_IN_SOURCE: task.id}
+    needed = tuple(names.get(needed, needed) for needed in task.dependencies)
+    return replace(task, id=name, metadata=task.metadata | own, dependencies=needed)
 
 
 def _are_free(prefix: str, ids: Sequence[str], used: Collection[str]) -> bool:
@@ -255,5 +241,4 @@ def _prefixes(source: str) -> Iterator[str]:
     path = PurePosixPath(source)
     named = path.parent.name if path.stem.casefold() in _SAYS_NOTHING and path.parent.name else path.stem
     name = re.sub(r"[^A-Za-z0-9]+", "-", named)[:_LONGEST_PREFIX].strip("-") or "plan"
-    yield from ("", f"{name}-")
-    yield from (f"{name}-{number}-" for number in range(2, 100))
+    yield from ("", f"{name}-", *(f"{name}-{number}-" for number in range(2, 100)))

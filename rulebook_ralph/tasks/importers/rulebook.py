@@ -1,13 +1,12 @@
 """Tasks from a rulebook: a folder for each task below `.rulebook/tasks/` or `rulebook/tasks/`.
 
-`archive/` and plain files beside the task folders are no tasks. A task that cannot be read whole is left out and named;
-the others are read all the same.
+`archive/` and plain files beside the task folders are no tasks. A task that cannot be read whole is left out and named,
+as one with half its criteria would look finished too early; the others are read all the same.
 """
 
 import os
 import re
-import stat
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -18,28 +17,31 @@ from msgspec.structs import replace
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks import json_file
 from rulebook_ralph.tasks.importers import rulebook_text
-from rulebook_ralph.tasks.importers.rulebook_text import CHECKLIST
+from rulebook_ralph.tasks.importers.markdown import Block, codes_in, read_document
 from rulebook_ralph.tasks.importers.source import (
     DONE_BEFORE,
     LONGEST_SHOWN,
-    SourceProblem,
+    MAX_FILES,
     SourceReading,
     UnreadableError,
     complexity,
     read_text,
     read_text_if_there,
     refuse_link_out,
+    shown_path,
 )
 from rulebook_ralph.tasks.model import Json, Task, problem_with_id
-from rulebook_ralph.tasks.text import escaped, some
+from rulebook_ralph.tasks.text import Problem, escaped, some
 
-PROPOSAL = "proposal.md"
-MARKS = (PROPOSAL, CHECKLIST)
+CHECKLIST = "tasks.md"
+MARKS = ("proposal.md", CHECKLIST)
 """The files by which a folder is known as a task's."""
 
 _PLACES = (".rulebook/tasks", "rulebook/tasks")
 _ARCHIVE = "archive"
 _ARCHIVED = re.compile(r"\d{4}-\d{2}-\d{2}-(.+)")
+_LONGEST_NAME = 200
+_LINE_SUFFIX = re.compile(r":\d+(?:-\d+)?(?::\d+)?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +49,17 @@ class TaskFolder:
     """A task as its own folder tells it; priority and dependencies need the other tasks."""
 
     task: Task
-    metadata: Path
     blocked_by: tuple[str, ...] = ()
     blocks: tuple[str, ...] = ()
 
+    def problem(self, message: str) -> Problem:
+        """One of its metadata, where a link to another task is left out."""
+        return Problem(f"{self.task.source}/.metadata.json", None, "", message)
 
-# Places
 
-
-def find(root: Path) -> Path | None:
-    """The tasks folder of a project, or None. With both places filled, `.rulebook/tasks` is named first."""
-    try:
-        return next(iter(_places(root)), None)
-    except OSError as error:
-        raise _unreadable(root, error) from error
+def places(root: Path) -> tuple[Path, ...]:
+    """The tasks folders of a project."""
+    return tuple(root / place for place in _PLACES if (root / place).is_dir())
 
 
 def locate(path: Path) -> tuple[Path, ...]:
@@ -71,17 +70,14 @@ def locate(path: Path) -> tuple[Path, ...]:
     """
     shown = escaped(str(path), LONGEST_SHOWN)
     try:
-        if path.is_file() and path.name in MARKS:
-            path = path.parent
-        if not path.is_dir():
+        folder = path.parent if path.name in MARKS and path.is_file() else path
+        if not folder.is_dir():
             what = "is not a folder" if path.exists() else "does not exist"
             raise RalphError(f"{shown} {what}: name a project, a tasks folder or a task folder")
-        if places := _places(path):
-            return places
-        if path.name in (".rulebook", "rulebook") and (path / "tasks").is_dir():
-            return (path / "tasks",)
-        if _is_task(path) or path.name == "tasks" or any(_is_task(child) for child in _folders(path)):
-            return (path,)
+        if there := places(folder.parent if folder.name in (".rulebook", "rulebook") else folder):
+            return there
+        if _is_task(folder) or folder.name == "tasks" or any(map(_is_task, _folders(folder))):
+            return (folder,)
     except OSError as error:
         raise _unreadable(path, error) from error
     raise RalphError(
@@ -90,13 +86,7 @@ def locate(path: Path) -> tuple[Path, ...]:
 
 
 def _unreadable(path: Path, error: OSError) -> RalphError:
-    return RalphError(f"{escaped(str(error.filename or path), LONGEST_SHOWN)} cannot be read: {error.strerror}")
-
-
-def _places(root: Path) -> tuple[Path, ...]:
-    """The tasks folders of a project; of two, empty ones do not count."""
-    there = [root / place for place in _PLACES if (root / place).is_dir()]
-    return tuple([place for place in there if _folders(place)] or there[:1])
+    return RalphError(f"{escaped(str(path), LONGEST_SHOWN)} cannot be read: {error.strerror}")
 
 
 def _folders(place: Path) -> list[Path]:
@@ -105,7 +95,7 @@ def _folders(place: Path) -> list[Path]:
 
 
 def _is_task(folder: Path) -> bool:
-    return folder.is_dir() and any((folder / mark).is_file() for mark in MARKS)
+    return any((folder / mark).is_file() for mark in MARKS)
 
 
 # Reading
@@ -118,104 +108,92 @@ def read_all(paths: Sequence[Path], *, root: Path, known_ids: Collection[str] = 
     means nothing; whatever is wrong inside a task is in the problems.
     """
     root = root.resolve()
-    problems: list[SourceProblem] = []
+    problems: list[Problem] = []
     refused: list[str] = []
     whole: dict[str, None] = {}
     archived: set[str] = set()
-    found: dict[str, TaskFolder] = {}
+    found: dict[str, TaskFolder] = {}  # by id without case
     for place in dict.fromkeys(place.resolve() for path in paths for place in locate(path)):
-        single = _is_task(place)
-        within = place.parent if single else place
+        within = place.parent if _is_task(place) else place
         try:
-            folders = [place] if single else _folders(place)
-            archived |= (
-                {child.name for child in (within / _ARCHIVE).iterdir()} if (within / _ARCHIVE).is_dir() else set()
-            )
+            folders = [place] if within != place else _folders(place)
         except OSError as error:
             raise _unreadable(place, error) from error
-        if not single:
-            whole[_path_from(root, place)] = None
+        if within == place:
+            whole[shown_path(place, root)] = None
+        archived |= {archive.name for archive in within.glob(f"{_ARCHIVE}/*")}
         for folder in folders:
             try:
-                _take(folder, within, root, found, problems)
+                _take(folder, within, root, found)
             except UnreadableError as error:
-                problems.append(error.problem)
+                problems.append(error.problem(root))
                 refused.append(folder.name)
     archived |= {match[1] for name in archived if (match := _ARCHIVED.fullmatch(name))}
     needs = dependencies(list(found.values()), problems, known_ids=known_ids, done_ids=archived)
-    phases = [rulebook_text.phase_of(each.task.id) for each in found.values()]
-    last = max((phase for phase in phases if phase is not None), default=-1)
-    ranks = [last + 2 if phase is None else phase + 1 for phase in phases]  # without a phase: after the last one
-    tasks = (
-        replace(each.task, priority=rank, dependencies=needs[each.task.id])
-        for each, rank in zip(found.values(), ranks, strict=True)
-    )
+    phases = {task_id: rulebook_text.phase_of(task_id) for task_id in needs}
+    last = max((phase for phase in phases.values() if phase is not None), default=-1)
+    ranks = {task_id: last + 2 if phase is None else phase + 1 for task_id, phase in phases.items()}
+    tasks = [
+        replace(each.task, priority=ranks[each.task.id], dependencies=needs[each.task.id]) for each in found.values()
+    ]
     return SourceReading(tuple(tasks), tuple(problems), tuple(whole), tuple(refused))
 
 
-def _take(folder: Path, within: Path, root: Path, found: dict[str, TaskFolder], problems: list[SourceProblem]) -> None:
-    """Read a folder into `found` (by id without case); the same folder named twice is taken once."""
+def _take(folder: Path, within: Path, root: Path, found: dict[str, TaskFolder]) -> None:
+    """Read a folder into `found`; the same one named twice is taken once. Raises UnreadableError."""
     if wrong := problem_with_id(folder.name):
         raise UnreadableError(folder, None, f"the folder's name is the task's id, and {wrong}: rename it")
     earlier = found.get(folder.name.casefold())
     if earlier is None:
-        found[folder.name.casefold()] = _read_folder(folder, within, root, problems)
-    elif earlier.task.source != _path_from(root, folder):
+        found[folder.name.casefold()] = _read_folder(folder, within, root)
+    elif earlier.task.source != shown_path(folder, root):
         message = f"has the same id as {earlier.task.source} (upper and lower case count as equal): rename one of them"
         raise UnreadableError(folder, None, message)
 
 
-def _read_folder(folder: Path, within: Path, root: Path, problems: list[SourceProblem]) -> TaskFolder:
-    """Read a task folder. `within` is what no link may lead out of; paths in the task are relative to `root`.
-
-    Raises UnreadableError for the first file that cannot be taken: a task with half its criteria would look finished
-    too early.
+def _read_folder(folder: Path, within: Path, root: Path) -> TaskFolder:
+    """`within` is what no link may lead out of; paths in the task are from `root`. Raises UnreadableError for the first
+    file that cannot be taken.
     """
     refuse_link_out(folder, within=within)
-    proposal = read_text_if_there(folder / PROPOSAL, within=within)
-    checklist_text = read_text_if_there(folder / CHECKLIST, within=within)
-    spec_files = list(_spec_files(folder / "specs", within=within))
-    if proposal is None and checklist_text is None and not spec_files:
-        raise UnreadableError(folder, None, f"has no {PROPOSAL}, no {CHECKLIST} and no specs: it is not a task")
-    title, description = rulebook_text.read_proposal(proposal or "")
-    checklist = rulebook_text.read_checklist(checklist_text or "")
-    specs = [rulebook_text.read_spec(read_text(file, within=within)) for file in spec_files]
-    troubles = [checklist.trouble, *(trouble for _, trouble in specs)]
-    for file, trouble in zip((folder / CHECKLIST, *spec_files), troubles, strict=True):
-        if trouble is not None:
-            raise UnreadableError(file, trouble[0] + 1, trouble[1])
-    requirements = [criteria for groups, _ in specs for criteria in groups]
-    kept, blocked_by, blocks = _metadata(folder / ".metadata.json", within, problems)
-    design = [folder / "design.md"] if read_text_if_there(folder / "design.md", within=within) is not None else []
-    pointers = [f"Design: {_path_from(root, file)}" for file in design]
-    pointers += [f"Spec: {_path_from(root, file)}" for file in spec_files]
-    if checklist.has_prose:
-        pointers.append(f"Notes beside the checklist: {_path_from(root, folder / CHECKLIST)}")
-    named = rulebook_text.named_files(
-        [proposal or "", checklist_text or ""], lambda name: _is_file(root / name, within=root)
-    )
-    files = dict.fromkeys([*(_path_from(root, file) for file in (*design, *spec_files)), *named])
+    proposal, listed = (read_text_if_there(folder / name, within=within) for name in MARKS)
+    specs = _spec_files(folder / "specs", within)
+    if proposal is None and listed is None and not specs:
+        raise UnreadableError(folder, None, f"has no {', no '.join(MARKS)} and no specs: it is not a task")
+    heading, description = rulebook_text.read_proposal(proposal or "")
+    checklist = read_document(listed or "", folder / CHECKLIST)
+    items, completed = rulebook_text.read_checklist(checklist)
+    demands = [
+        demand
+        for file in specs
+        for demand in rulebook_text.read_spec(read_document(read_text(file, within=within), file))
+    ]
+    kept = _metadata(folder / ".metadata.json", within)
+    blocked_by, blocks = kept.pop("blockedBy", ()), kept.pop("blocks", ())
+    files = [folder / "design.md"] if read_text_if_there(folder / "design.md", within=within) is not None else []
+    files += [*specs, *([folder / CHECKLIST] if any(isinstance(part, Block) for part in checklist.flow) else [])]
+    named = _named_files(f"{proposal}\n{listed}", root)
     task = Task(
         id=folder.name,
-        title=rulebook_text.readable_title(title or rulebook_text.clean_title(checklist.title), folder.name),
-        description="\n\n".join(filter(None, (description, "\n".join(pointers)))),
-        status="completed" if checklist.completed else "pending",
-        acceptance_criteria=tuple(dict.fromkeys([*checklist.items, *(line for each in requirements for line in each)])),
-        estimated_complexity=complexity(len(checklist.items) + len(requirements)),
-        relevant_files=tuple(files)[: rulebook_text.MAX_FILES],
-        source=_path_from(root, folder),
-        metadata=kept | (DONE_BEFORE if checklist.completed else {}),
+        title=rulebook_text.title_of((heading, checklist.title), folder.name),
+        description=description,
+        status="completed" if completed else "pending",
+        acceptance_criteria=tuple(dict.fromkeys([*items, *demands])),
+        estimated_complexity=complexity(len(items) + len(demands)),
+        relevant_files=tuple(dict.fromkeys([*(shown_path(file, root) for file in files), *named]))[:MAX_FILES],
+        source=shown_path(folder, root),
+        metadata=kept | (DONE_BEFORE if completed else {}),
     )
-    return TaskFolder(task, folder / ".metadata.json", blocked_by, blocks)
+    return TaskFolder(task, blocked_by, blocks)
 
 
-def _metadata(file: Path, within: Path, problems: list[SourceProblem]) -> tuple[Json, tuple[str, ...], tuple[str, ...]]:
-    """What is kept of a .metadata.json, and the ids under `blockedBy` and `blocks`; its status is not believed, as the
-    boxes are the truth.
+def _metadata(file: Path, within: Path) -> Json:
+    """What a .metadata.json says, `blockedBy` and `blocks` as lists of ids. Its status is not believed: the boxes are
+    the truth.
     """
     text = read_text_if_there(file, within=within)
     if text is None:
-        return {}, (), ()
+        return {}
     try:
         value = json_file.decode(text.encode(), file.name)
     except RalphError as error:
@@ -224,45 +202,37 @@ def _metadata(file: Path, within: Path, problems: list[SourceProblem]) -> tuple[
         raise UnreadableError(file, int(line[0]) if line else None, message) from None
     if not isinstance(value, dict):
         raise UnreadableError(file, 1, "must hold a JSON object")
-    references: list[tuple[str, ...]] = []
     for key in ("blockedBy", "blocks"):
-        listed = value.pop(key, None) or []
+        listed = value.get(key) or []
         if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
-            problems.append(SourceProblem(file, None, f"{key} must be a list of task ids: it is left out"))
-            listed = []
-        references.append(tuple(dict.fromkeys(listed)))
+            raise UnreadableError(file, None, f"{key} must be a list of task ids")
+        value[key] = tuple(dict.fromkeys(listed))
     value.pop("status", None)
-    return value, references[0], references[1]
+    return value
 
 
-def _spec_files(folder: Path, *, within: Path) -> Iterator[Path]:
+def _spec_files(folder: Path, within: Path) -> list[Path]:
     """Every spec.md below `specs/`, sorted. A link to a folder is refused: what it holds may be endless."""
     if not os.path.lexists(folder):
-        return
+        return []
     refuse_link_out(folder, within=within)
     found: list[Path] = []
     for parent, folders, names in os.walk(folder, onerror=_refuse):
-        for name in folders:
-            if (Path(parent) / name).is_symlink():
-                raise UnreadableError(Path(parent) / name, None, "is a link to a folder: copy the folder instead")
+        if links := [path for name in folders if (path := Path(parent) / name).is_symlink()]:
+            raise UnreadableError(links[0], None, "is a link to a folder: copy the folder instead")
         found += [Path(parent) / name for name in names if name == "spec.md"]
-    yield from sorted(found)
+    return sorted(found)
 
 
 def _refuse(error: OSError) -> NoReturn:
     raise UnreadableError(Path(error.filename), None, f"cannot be read: {error.strerror}") from error
 
 
-def _is_file(path: Path, *, within: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.stat().st_mode) and path.resolve().is_relative_to(within)
-    except (OSError, RuntimeError, ValueError):
-        return False
-
-
-def _path_from(root: Path, path: Path) -> str:
-    """The path relative to `root`, with slashes; absolute where it lies outside."""
-    return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()
+def _named_files(text: str, root: Path) -> list[str]:
+    """The project's files that inline code names, in order. `:140` behind a name is a line number."""
+    codes = (code for row in text.split("\n") for code in codes_in(row))
+    names = dict.fromkeys(_LINE_SUFFIX.sub("", code).removeprefix("./") for code in codes if len(code) < _LONGEST_NAME)
+    return [name for name in names if name[:1] not in ("/", "~") and ".." not in name and (root / name).is_file()]
 
 
 # Order
@@ -270,7 +240,7 @@ def _path_from(root: Path, path: Path) -> str:
 
 def dependencies(
     folders: Sequence[TaskFolder],
-    problems: list[SourceProblem],
+    problems: list[Problem],
     *,
     known_ids: Collection[str] = (),
     done_ids: Collection[str] = (),
@@ -280,28 +250,25 @@ def dependencies(
     `known_ids` are tasks that exist elsewhere; `done_ids` those put away as done, which nobody has to wait for. Unknown
     ids, a task's own and a link that closes a cycle are left out, and each is a problem.
     """
-    needs: dict[str, dict[str, Path]] = {folder.task.id: {} for folder in folders}
+    needs: dict[str, dict[str, TaskFolder]] = {folder.task.id: {} for folder in folders}
     for folder in folders:
         owner = folder.task.id
-        links = [(owner, each, "blockedBy") for each in folder.blocked_by]
-        for task_id, needed, key in (*links, *((each, owner, "blocks") for each in folder.blocks)):
+        links = [("blockedBy", owner, each) for each in folder.blocked_by]
+        for key, task_id, needed in (*links, *(("blocks", each, owner) for each in folder.blocks)):
             other = needed if key == "blockedBy" else task_id
             if other == owner:
-                message = f"{key} names the task itself ({owner}): it is left out"
-                problems.append(SourceProblem(folder.metadata, None, message))
+                problems.append(folder.problem(f"{key} names the task itself ({owner}): it is left out"))
             elif task_id in needs and (needed in needs or needed in known_ids):
-                needs[task_id].setdefault(needed, folder.metadata)
+                needs[task_id].setdefault(needed, folder)
             elif other not in known_ids and other not in done_ids:
-                message = f"{key} names an unknown task, {other!r}: it is left out"
-                problems.append(SourceProblem(folder.metadata, None, message))
+                problems.append(folder.problem(f"{key} names an unknown task, {other!r}: it is left out"))
     while True:
         try:
             TopologicalSorter(needs).prepare()
         except CycleError as error:
             cycle = error.args[1]  # each is needed by the next one
-            file = needs[cycle[1]].pop(cycle[0])
             shown = some(list(reversed(cycle)), 12, " → ")
-            message = f"dependencies form a cycle ({shown}): the last of these links is left out"
-            problems.append(SourceProblem(file, None, message))
+            told = f"dependencies form a cycle ({shown}): the last of these links is left out"
+            problems.append(needs[cycle[1]].pop(cycle[0]).problem(told))
         else:
             return {task_id: tuple(wanted) for task_id, wanted in needs.items()}

@@ -2,17 +2,19 @@
 
 import hashlib
 import re
-import stat
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rulebook_ralph.errors import RalphError
+from rulebook_ralph.tasks import disk
 from rulebook_ralph.tasks.model import Complexity, Json, Task
 from rulebook_ralph.tasks.text import Problem, escaped
 
 MAX_BYTES = 2 * 1024 * 1024
+MAX_FILES = 20
+"""Files that a task names as relevant."""
 LONGEST_SHOWN = 1000
 _LONGEST_ID = 30
 IN_YAML = (".yaml", ".yml")
@@ -27,22 +29,6 @@ DONE_BEFORE: Json = {"imported": "completed"}
 
 
 @dataclass(frozen=True, slots=True)
-class SourceProblem:
-    """Something in a user's file that cannot be taken as it stands. `line` counts from 1; None is the whole file."""
-
-    file: Path
-    line: int | None
-    message: str
-
-    def told(self, root: Path) -> str:
-        """`path:line: message`, the path relative to `root` where it lies below, always printable on one line."""
-        bases = (root, root.resolve())
-        file = next((self.file.relative_to(base) for base in bases if self.file.is_relative_to(base)), self.file)
-        place = file.as_posix() if self.line is None else f"{file.as_posix()}:{self.line}"
-        return escaped(f"{place}: {self.message}", LONGEST_SHOWN)
-
-
-@dataclass(frozen=True, slots=True)
 class SourceReading:
     """What was read. A malformed task is left out of `tasks`, named in `problems`, and its id stands in `refused`.
 
@@ -52,25 +38,24 @@ class SourceReading:
     """
 
     tasks: tuple[Task, ...] = ()
-    problems: tuple[SourceProblem, ...] = ()
+    problems: tuple[Problem, ...] = ()
     folders: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     project: str = ""
     description: str = ""
     branch: str = ""
 
-
-def joined(readings: Sequence[SourceReading]) -> SourceReading:
-    """Several readings as one, in their order; of the list itself the first that says something counts."""
-    return SourceReading(
-        tasks=tuple(task for each in readings for task in each.tasks),
-        problems=tuple(problem for each in readings for problem in each.problems),
-        folders=tuple(folder for each in readings for folder in each.folders),
-        refused=tuple(one for each in readings for one in each.refused),
-        project=next((each.project for each in readings if each.project), ""),
-        description=next((each.description for each in readings if each.description), ""),
-        branch=next((each.branch for each in readings if each.branch), ""),
-    )
+    def __add__(self, other: "SourceReading") -> "SourceReading":
+        """Both as one, in their order; of the list itself the first that says something counts."""
+        return SourceReading(
+            (*self.tasks, *other.tasks),
+            (*self.problems, *other.problems),
+            (*self.folders, *other.folders),
+            (*self.refused, *other.refused),
+            self.project or other.project,
+            self.description or other.description,
+            self.branch or other.branch,
+        )
 
 
 class RefusedTasksError(RalphError):
@@ -83,17 +68,22 @@ class RefusedTasksError(RalphError):
 
 
 class UnreadableError(Exception):
-    """A file that cannot be taken, with the problem to show."""
+    """A file that cannot be taken. `line` counts from 1; None is the whole file."""
 
     def __init__(self, file: Path, line: int | None, message: str) -> None:
         super().__init__(message)
-        self.problem = SourceProblem(file, line, message)
+        self.file = file
+        self.line = line
+
+    def problem(self, root: Path) -> Problem:
+        """What to show, the path from `root` where it lies below, printable on one line."""
+        return Problem(shown_path(self.file, root), self.line, "", escaped(str(self), LONGEST_SHOWN))
 
 
 def shown_path(path: Path, root: Path) -> str:
-    """How a file that a person named is called in `Task.source` and in messages: from `root`, where it lies below."""
-    whole, root = path.resolve(), root.resolve()
-    return escaped(whole.relative_to(root).as_posix() if whole.is_relative_to(root) else str(path), 200)
+    """How a file is called in `Task.source` and in messages: from `root`, where it lies below."""
+    bases = (base for base in (root, root.resolve()) if path.is_relative_to(base))
+    return escaped(next((path.relative_to(base) for base in bases), path).as_posix(), LONGEST_SHOWN)
 
 
 def word_id(title: str, *place: str, several: bool = False) -> str:
@@ -128,7 +118,7 @@ def read_text_if_there(file: Path, *, within: Path) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise UnreadableError(file, None, _reason(error)) from error
+        raise UnreadableError(file, None, error.strerror or str(error)) from error
     return read_text(file, within=within)
 
 
@@ -138,43 +128,28 @@ def read_text(file: Path, *, within: Path) -> str:
     Raises UnreadableError for a link that leads out of `within`, anything but a regular file, a file that is too large,
     bytes that are not UTF-8, and NUL characters.
     """
-    refuse_link_out(file, within=within)
     try:
-        about = file.stat()
-        if not stat.S_ISREG(about.st_mode):
-            raise UnreadableError(file, None, "is not a regular file")
-        if about.st_size > MAX_BYTES:
-            raise UnreadableError(file, None, f"is larger than {MAX_BYTES // 1024 // 1024} MB: too large to be read")
-        raw = file.read_bytes()
-    except OSError as error:
-        raise UnreadableError(file, None, _reason(error)) from error
-    return _decoded(file, raw)
-
-
-def refuse_link_out(path: Path, *, within: Path) -> None:
-    """Raise UnreadableError if the path is a broken link, a loop, or leads out of `within`."""
-    try:
-        target = path.resolve(strict=True)
-        inside = target.is_relative_to(within.resolve())
-    except (OSError, RuntimeError) as error:  # RuntimeError: how Python 3.11 names a loop of links
-        told = f"leads nowhere ({_reason(error)})" if path.is_symlink() else "there is no such file"
-        raise UnreadableError(path, None, told) from error
-    if not inside:
-        raise UnreadableError(path, None, f"is a link that leads out of {within}: copy what it points to instead")
-
-
-def _decoded(file: Path, raw: bytes) -> str:
-    nul = raw.find(b"\0")
-    if nul >= 0:
-        raise UnreadableError(file, raw.count(b"\n", 0, nul) + 1, "holds a NUL character: it is not a text file")
-    try:
+        raw = disk.read_file(refuse_link_out(file, within=within), largest=MAX_BYTES)
         text = raw.decode("utf-8")
+    except OSError as error:
+        raise UnreadableError(file, None, error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         message = f"is not UTF-8 (byte 0x{raw[error.start]:02x}): save it as UTF-8"
         raise UnreadableError(file, line, message) from error
+    if "\0" in text:
+        line = text[: text.index("\0")].count("\n") + 1
+        raise UnreadableError(file, line, "holds a NUL character: it is not a text file")
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _reason(error: OSError | RuntimeError) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+def refuse_link_out(path: Path, *, within: Path) -> Path:
+    """What the path leads to. Raises UnreadableError if it is a broken link, a loop, or leads out of `within`."""
+    try:
+        target = path.resolve(strict=True)
+    except (OSError, RuntimeError) as error:  # RuntimeError: how Python 3.11 names a loop of links
+        told = "is a link that leads nowhere" if path.is_symlink() else "there is no such file"
+        raise UnreadableError(path, None, told) from error
+    if not target.is_relative_to(within.resolve()):
+        raise UnreadableError(path, None, f"is a link that leads out of {within}: copy what it points to instead")
+    return target

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks.importers import checklist, rulebook_text, task_lists
+from rulebook_ralph.tasks.importers.markdown import read_document, ticked_row
 from rulebook_ralph.tasks.importers.merge import id_in_source, told_apart
 from rulebook_ralph.tasks.importers.source import (
     IN_MARKDOWN,
@@ -18,7 +19,6 @@ from rulebook_ralph.tasks.importers.source import (
     RefusedTasksError,
     SourceReading,
     UnreadableError,
-    joined,
     shown_path,
 )
 from rulebook_ralph.tasks.model import Task
@@ -40,29 +40,28 @@ def read_all(paths: Sequence[Path], *, root: Path, known: Sequence[Task], read: 
     RalphError, for these with all that is wrong in any of them.
     """
     for path in paths:
+        shown = escaped(str(path), LONGEST_SHOWN)
+        if not os.path.lexists(path) and path.suffix not in SUFFIXES:
+            raise RalphError(f"there is no file {shown}")
         if path.suffix not in SUFFIXES:
-            shown = escaped(str(path), LONGEST_SHOWN)
-            if not os.path.lexists(path):
-                raise RalphError(f"there is no file {shown}")
             raise RalphError(f"{shown} is none of the files that tasks are read from: {', '.join(SUFFIXES)}")
     yaml = [path for path in paths if path.suffix in IN_YAML]
-    ids = [task.id for task in (*known, *read)]
-    first = task_lists.read_all(yaml, root=root, known_ids=ids) if yaml else SourceReading()
-    plans, problems = list[SourceReading](), list[Problem]()
+    first = task_lists.read_all(yaml, root=root, known_ids=[task.id for task in (*known, *read)])
+    others, problems = SourceReading(), list[Problem]()
     for path in dict.fromkeys(path.resolve() for path in paths if path.suffix not in IN_YAML):
-        shown = shown_path(path, root)
         try:
-            is_plan = path.suffix in IN_MARKDOWN
-            plans.append(checklist.read(path, shown) if is_plan else task_lists.read_all([path], root=root))
+            if path.suffix in IN_MARKDOWN:
+                others += checklist.read(path, shown_path(path, root))
+            else:
+                others += task_lists.read_all([path], root=root)
         except UnreadableError as error:
-            problems.append(Problem(shown, error.problem.line, "", error.problem.message))
+            problems.append(error.problem(root))
         except RefusedTasksError as error:
             problems += error.problems
     if problems:
         raise RefusedTasksError(problems)
-    whole = joined(plans)
     taken = [task.id for task in (*read, *first.tasks)]
-    return joined([first, replace(whole, tasks=told_apart(whole.tasks, known, taken))])
+    return first + replace(others, tasks=told_apart(others.tasks, known, taken))
 
 
 def usual(root: Path) -> list[str]:
@@ -79,7 +78,7 @@ def file_of(task: Task) -> str:
     """The file with a task's box, from the project's root; empty where its source has none."""
     if not task.source or task.source.endswith(IN_MARKDOWN):
         return task.source
-    return "" if task.source.endswith(SUFFIXES) else f"{task.source}/{rulebook_text.CHECKLIST}"
+    return "" if task.source.endswith(SUFFIXES) else f"{task.source}/tasks.md"
 
 
 def ticked(data: bytes, task: Task) -> bytes | None:
@@ -89,14 +88,13 @@ def ticked(data: bytes, task: Task) -> bytes | None:
     if len(data) > MAX_BYTES:
         return None
     text = data.decode("utf-8", "surrogateescape")
-    parts = _LINE_END.split(text.removeprefix(_BYTE_ORDER_MARK))  # the rows, and between them their line ends
-    if task.source.endswith(IN_MARKDOWN):
-        changes = checklist.ticked(parts[::2], id_in_source(task), task.title)
-    else:
-        changes = rulebook_text.ticked(parts[::2], task.acceptance_criteria)
-    if changes is None:
-        return None
-    for row, changed in changes.items():
-        parts[2 * row] = changed
     mark = _BYTE_ORDER_MARK if text.startswith(_BYTE_ORDER_MARK) else ""
-    return f"{mark}{''.join(parts)}".encode("utf-8", "surrogateescape")
+    parts = _LINE_END.split(text.removeprefix(mark))  # the rows, and between them their line ends
+    document = read_document("\n".join(parts[::2]))
+    if task.source.endswith(IN_MARKDOWN):
+        boxes = checklist.boxes_of(document, id_in_source(task), task.title)
+    else:
+        boxes = rulebook_text.boxes_of(document, task.acceptance_criteria)
+    for item in boxes or ():
+        parts[2 * item.row] = ticked_row(parts[2 * item.row])
+    return None if boxes is None else f"{mark}{''.join(parts)}".encode("utf-8", "surrogateescape")

@@ -164,7 +164,7 @@ def test_what_is_defined_is_found_and_nothing_else(
 def test_a_broken_manifest_gives_a_problem_and_no_step(tmp_path: Path, files: dict[str, str], problem: str) -> None:
     found = write(tmp_path, files)
     assert found.steps == ()
-    assert [one.told(tmp_path)[: len(problem)] for one in found.problems] == [problem]
+    assert [str(one)[: len(problem)] for one in found.problems] == [problem]
 
 
 TOOLS = """[dependency-groups]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph.tasks.importers import checklist, task_files
-from rulebook_ralph.tasks.importers.checklist_entries import entries_of
+from rulebook_ralph.tasks.importers.checklist import parted
 from rulebook_ralph.tasks.importers.markdown import read_document
 from rulebook_ralph.tasks.model import Task
 
@@ -79,7 +79,7 @@ def test_ticking_each_task_of_a_plan_changes_exactly_its_boxes(
 ) -> None:
     rows = [row for index, node in enumerate(nodes, 1) for row in written(node, 0, f"{index}.0")]
     before, after = (end.join(["# Plan", "", *(row[side] for row in rows)]) for side in (0, 1))
-    entries = entries_of(read_document(before.replace("\r\n", "\n").replace("\r", "\n")))
+    entries, _ = parted(read_document(before.replace("\r\n", "\n").replace("\r", "\n")))
     assert len({entry.id.casefold() for entry in entries}) == len(entries)
     head = (b"\xef\xbb\xbf" if marked else b"") + JUNK
     data = head + before.encode()

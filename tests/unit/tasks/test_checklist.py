@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph.tasks.importers import task_files
-from rulebook_ralph.tasks.importers.checklist import dependencies
-from rulebook_ralph.tasks.importers.checklist_entries import entries_of
+from rulebook_ralph.tasks.importers.checklist import dependencies, parted
 from rulebook_ralph.tasks.importers.markdown import read_document
 from rulebook_ralph.tasks.importers.source import RefusedTasksError
 from rulebook_ralph.tasks.model import PRD_VERSION, Prd, Task
@@ -76,7 +75,7 @@ def test_a_plan_with_details(tmp_path: Path) -> None:
     assert first.relevant_files == ("src/read.py", "src/__init__.py", "plan.md")
     assert first.acceptance_criteria == ("XIV gives 14",)
     assert first.description == (
-        "- Write the parser\n- Export it\n_Requirements: FR-1, AC-1.1_\n\nPart of: Phase 1: Make it work"
+        "1. Write the parser\n2. Export it\n- _Requirements: FR-1, AC-1.1_\n\nPart of: Phase 1: Make it work"
     )
     second = tasks["1.2"]
     assert second.description.startswith("Write the printer and export it\n")
@@ -185,7 +184,7 @@ def test_all_faults_are_told_and_hostile_words_do_no_harm(tmp_path: Path) -> Non
 @given(st.lists(st.tuples(st.sampled_from(["", "[P] ", "[VERIFY] ", "[P] [VERIFY] "]), st.booleans()), min_size=1))
 def test_order_is_dependency_but_for_runs_of_parallel_tasks(marks: list[tuple[str, bool]]) -> None:
     text = "\n".join(f"- [{'x' if done else ' '}] 1.{n} {mark}t" for n, (mark, done) in enumerate(marks, 1))
-    entries = entries_of(read_document(text))
+    entries, _ = parted(read_document(text))
     needed = dependencies(entries)
     reach: list[set[int]] = []
     numbers = {entry.id: index for index, entry in enumerate(entries)}

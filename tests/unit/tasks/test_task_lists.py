@@ -150,13 +150,11 @@ def test_unknown_keys_are_kept_and_said(tmp_path: Path) -> None:
     text = "- id: a\n  title: t\n  assignee: me\n  created_at: 2026-01-02\n  iteration: 0\n  metadata: {team: [x]}\n"
     reading = _read(tmp_path, text)
     assert reading.tasks[0].metadata == {"team": ["x"], "assignee": "me", "created_at": "2026-01-02", "iteration": 0}
-    assert [problem.told(tmp_path) for problem in reading.problems] == [
+    assert [str(problem) for problem in reading.problems] == [
         "tasks.yaml:3: a: kept in metadata, Ralph has no such keys: assignee, created_at, iteration"
     ]
     reading = _read(tmp_path, "team: p\ntasks:\n- {id: a, title: t, status: completed}\n")
-    assert [problem.told(tmp_path) for problem in reading.problems] == [
-        "tasks.yaml:1: not about a task, left out: team"
-    ]
+    assert [str(problem) for problem in reading.problems] == ["tasks.yaml:1: not about a task, left out: team"]
     assert (reading.tasks[0].status, reading.tasks[0].metadata) == ("completed", {"imported": "completed"})
 
 
@@ -220,9 +218,10 @@ def test_every_problem_of_every_file_is_told_in_order(tmp_path: Path) -> None:
     assert [str(problem) for problem in refusal.value.problems] == [
         "a.yaml:1: $[0].priority: expected 1 (the highest) or more, got 0",
         "a.yaml:2: $[1]: `title` is missing",
+        "b.yml:1: $[0].id: 'Z' is the id of a task that is there already; ids differ by more than case",
         "gone.yaml: there is no such file",
     ]
-    assert str(refusal.value).endswith("(and 2 more)")
+    assert str(refusal.value).endswith("(and 3 more)")
 
 
 def test_files_that_are_no_text_and_bombs(tmp_path: Path) -> None:
