@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-SCHEMAS = ("prd", "iteration", "config", "report", "review", "judgement", "plan")
+SCHEMAS = ("prd", "iteration", "config", "report", "review", "judgement", "plan", "event")
 
 
 def schema(name: str) -> dict[str, Any]:

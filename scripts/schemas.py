@@ -9,6 +9,7 @@ from typing import Any, get_args
 import msgspec
 
 from rulebook_ralph.config.template import descriptions
+from rulebook_ralph.report.events import VERSION
 from rulebook_ralph.tasks.struct_reading import fields_of
 
 Schema = dict[str, Any]
@@ -18,6 +19,7 @@ DOCUMENTS: Mapping[str, tuple[str, str]] = {
     "prd": ("rulebook_ralph.tasks.model:Prd", "Ralph: the task list (prd.json)"),
     "iteration": ("rulebook_ralph.tasks.iteration:Iteration", "Ralph: one iteration (history/iteration-N.json)"),
     "review": ("rulebook_ralph.tasks.review:Review", "Ralph: a code review, as `ralph review --json` prints it"),
+    "event": ("rulebook_ralph.report.events:Told", "Ralph: what happens in a run, as `ralph events` prints it"),
     "judgement": ("rulebook_ralph.verify.questions:Answer", "Ralph: what a model says of what tests cannot decide"),
 }
 """Name of a schema -> the struct (module, colon, name; imported when it is needed) and its title."""
@@ -36,14 +38,16 @@ def schema(name: str) -> Schema:
     """The JSON Schema of that name in DOCUMENTS."""
     place, title = DOCUMENTS[name]
     module, _, struct = place.partition(":")
-    kind: type[msgspec.Struct] = getattr(importlib.import_module(module), struct)
-    (_,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    kind = getattr(importlib.import_module(module), struct)
+    (whole,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     structs = {each.__name__: each for each in _structs_in(kind)}
     for struct_name, definition in definitions.items():
         _describe(definition, structs[struct_name], structs)
     if name == "config":
         _as_files_have_it(definitions)
-    top = definitions.pop(kind.__name__)
+    if name == "event":
+        _with_heads(definitions)
+    top = whole if name == "event" else definitions.pop(kind.__name__)
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"{_ADDRESS}/{name}.schema.json"}
     return {**head, **top, "title": title, "$defs": dict(sorted(definitions.items()))}
 
@@ -75,6 +79,15 @@ def _describe(definition: Schema, struct: type[msgspec.Struct], structs: Mapping
             value.pop("default", None)  # it only repeats the section
         if text := told.get(key) or (descriptions(nested)[""] if nested else ""):
             value["description"] = text
+
+
+def _with_heads(definitions: dict[str, Schema]) -> None:
+    """What stands before the fields of an event: the version, the time, and the iteration that it happened in."""
+    head = {"version": {"const": VERSION}, "at": {"type": "string", "format": "date-time"}}
+    for definition in definitions.values():
+        if "event" in definition.get("properties", {}):
+            definition["properties"] = {**head, "iterationNumber": {"type": "integer"}, **definition["properties"]}
+            definition["required"] = [*definition["required"], *head]
 
 
 def _as_files_have_it(definitions: dict[str, Schema]) -> None:

@@ -34,7 +34,10 @@ GROUPS = (
         "Work until all is proven or a limit ends it; go on",
         {"run": "run:run_command", "resume": "run:resume_command"},
     ),
-    Group("End the run after this iteration, or now", {"pause": "control:pause", "cancel": "control:cancel"}),
+    Group(
+        "End the run soon, or now; follow it by program",
+        {"pause": "control:pause", "cancel": "control:cancel", "events": "events:command"},
+    ),
     Group("Plan, add, change tasks", {"plan": "plan:command", "task": "task:command"}),
     Group(
         "Agree to work that waits; have the branch follow",

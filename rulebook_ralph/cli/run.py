@@ -17,6 +17,7 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report import events, notify
 from rulebook_ralph.report.console import Console
+from rulebook_ralph.report.event_log import EventLog
 from rulebook_ralph.run import lock, preflight, rehearsal, summaries
 from rulebook_ralph.run.branch import branch_with_list, check_out
 from rulebook_ralph.run.control import Orders, Pause
@@ -243,16 +244,20 @@ def run_once(
             project.config.notify, project.folder, app.environment, warn=warn, clean=redactor.clean
         ) as notifier,
         lock.hold(project.private, options.command, since=app.clock.iso()) as held,
+        EventLog(project.private, now=app.clock.now) as log,
     ):
         end_orphans(held, warn)
         preflight.require_no_secret(project, redactor.clean)
         _say(opened, report)
+        if log.problem:
+            warn(log.problem)
         for problem in notify.problems(project.config.notify, app.environment):
             warn(problem)
 
         def happened(event: events.Event) -> None:
             event = cleaned(event, redactor.clean_cut)
             report(event)
+            log.write(event)
             notifier.heard(event)
 
         orders = Orders(cancelled, report=happened, clock=app.clock)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 import msgspec
 
 from rulebook_ralph.report import words
-from rulebook_ralph.report.events import Event, IterationOpened, WithinIteration
+from rulebook_ralph.report.events import Event, IterationOpened, WithinIteration, as_object
 from rulebook_ralph.report.stream import Stream, table_lines
 from rulebook_ralph.tasks.text import clipped, printable, printable_block
 from rulebook_ralph.verify.redaction import cleaned
@@ -77,7 +77,7 @@ class Console:
         """Show what happened in a run."""
         event = cleaned(event, self._clean)
         if self._tells_events:
-            line = json_text(_event_object(event, self._now()), ascii_only=not self._out.unicode, indent=0)
+            line = json_text(as_object(event, self._now()), ascii_only=not self._out.unicode, indent=0)
             self._out.write(line + "\n")
         if self._is_live:
             self._display().report(event)
@@ -197,15 +197,6 @@ def _style_in_diff(line: str) -> str:
     if line.startswith(("diff ", "index ", "--- ", "+++ ")):
         return "bold"
     return {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
-
-
-def _event_object(event: Event, now: datetime) -> dict[str, object]:
-    """`{event: "GateEnded", at, ...}`; what happened within an iteration has its number beside its own fields."""
-    number = {}
-    if isinstance(event, WithinIteration):
-        number, event = {"iterationNumber": event.iteration_number}, event.event
-    fields = msgspec.to_builtins(event)
-    return {"event": fields.pop("event"), "at": now.isoformat(timespec="milliseconds"), **number, **fields}
 
 
 def json_text(value: object, *, ascii_only: bool, indent: int = 2) -> str:

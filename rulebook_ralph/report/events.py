@@ -186,7 +186,7 @@ class RunEnded(_Event, frozen=True):
     only: tuple[str, ...] = ()
 
 
-Event = (
+Told = (
     Notice
     | RunPlanned
     | TasksListed
@@ -198,7 +198,34 @@ Event = (
     | ReviewEnded
     | Waiting
     | BranchWaiting
-    | WithinIteration
     | IterationSettled
     | RunEnded
 )
+Event = Told | WithinIteration
+
+VERSION = 1
+"""Of the events as JSON (schemas/event.schema.json)."""
+
+
+def as_object(event: Event, now: datetime) -> dict[str, object]:
+    """`{version, event: "GateEnded", at, ...}`; with the number of the iteration it happened within."""
+    number = {}
+    if isinstance(event, WithinIteration):
+        number, event = {"iterationNumber": event.iteration_number}, event.event
+    fields = msgspec.to_builtins(event)
+    head = {"version": VERSION, "event": fields.pop("event"), "at": now.isoformat(timespec="milliseconds")}
+    return {**head, **number, **fields}
+
+
+class _Place(msgspec.Struct, frozen=True, rename="camel"):
+    at: datetime
+    iteration_number: int | None = None
+
+
+def from_json(data: bytes) -> tuple[Event, datetime]:
+    """The event in a line of JSON, and when it happened. Raises msgspec.MsgspecError."""
+    place = msgspec.json.decode(data, type=_Place)
+    event = msgspec.json.decode(data, type=Told)
+    if place.iteration_number is None or not isinstance(event, OfOneIteration):
+        return event, place.at
+    return WithinIteration(place.iteration_number, event), place.at
