@@ -47,11 +47,11 @@ GROUPS = (
         "Run gates and criteria; agree to a clone's commands", {"verify": "verify:command", "trust": "trust:command"}
     ),
     Group(
-        "Where the tasks stand; what depends on what, as Mermaid",
+        "Where the tasks stand; dependencies as Mermaid",
         {"status": "status:status_command", "graph": "summary:graph_command"},
     ),
     Group(
-        "The iterations so far; one of them; what its agent did",
+        "The iterations; one of them; what its agent did",
         {"history": "status:history_command", "show": "show:show_command", "logs": "show:logs_command"},
     ),
     Group(
@@ -63,7 +63,7 @@ GROUPS = (
         {"restore": "attempts:restore_command", "prune": "attempts:prune_command"},
     ),
     Group(
-        "Whether a run could start; what is wrong with the files",
+        "Whether a run could start; what is wrong in the files",
         {"doctor": "doctor:command", "validate": "validate:command"},
     ),
     Group(
