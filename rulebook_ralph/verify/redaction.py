@@ -4,9 +4,8 @@ import codecs
 import dataclasses
 import json
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from operator import is_
 from typing import Any, TypeVar, cast
@@ -26,39 +25,6 @@ _IN_JSON = (  # colours and such characters as JSON writes them, and JSON within
     r"|udb4[0-3]\\{1,2}ud[c-f][0-9a-f]{2})"
 )
 _UNSEEN = re.compile(f"(?:{SEQUENCES}|[{_CHARACTERS}]|{_IN_JSON})+")
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """`text` is made of pieces of another: they begin at `seen_at` here, and at `stood_at` there."""
-
-    text: str
-    seen_at: Sequence[int] = (0,)
-    stood_at: Sequence[int] = (0,)
-
-    def span(self, start: int, end: int) -> tuple[int, int]:
-        """From where to where stood what is seen from `start` to before `end`, which is more than nothing."""
-        return self._place(start), self._place(end - 1) + 1
-
-    def _place(self, index: int) -> int:
-        piece = bisect_right(self.seen_at, index) - 1
-        return self.stood_at[piece] + index - self.seen_at[piece]
-
-
-def readings(text: str) -> list[Reading]:
-    """The text as it is, and as it reads where something in it is not seen, such as a colour within a secret."""
-    if (text.isascii() and text.isprintable() and "\\" not in text) or not _UNSEEN.search(text):
-        return [Reading(text)]
-    pieces, seen_at, stood_at = [], [], []
-    length = end = 0
-    for match in (*_UNSEEN.finditer(text), None):
-        start = match.start() if match else len(text)
-        pieces.append(text[end:start])
-        seen_at.append(length)
-        stood_at.append(end)
-        length += start - end
-        end = match.end() if match else start
-    return [Reading(text), Reading("".join(pieces), seen_at, stood_at)]
 
 
 _V = TypeVar("_V")
@@ -94,32 +60,38 @@ _SHAPES = (  # each with a part of it that a text is quickly searched for
     ("eyJ", r"eyJ[A-Za-z0-9_-]{10,500}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
 )
 MARK = "[redacted]"
-_LONGEST_SHAPE = 4096
+_LONGEST_LINE = 4 * 1024 * 1024
 
 
 class Redactor:
     """Replaces the values of secret-named environment variables, and known token shapes, by a mark.
 
-    Also those with something within them that nobody sees, such as a colour.
+    Also those with something within them that nobody sees, such as a colour, which goes from the line then.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         values = {form for value in _secrets(environment) for form in _forms(value)}
         self._known = sorted(values, key=len, reverse=True)
         self._values = re.compile("|".join(map(re.escape, self._known)))
-        self._longest = max([_LONGEST_SHAPE, *map(len, values)])
 
     def holds_value(self, text: str) -> bool:
         """Whether a secret of the environment itself is in the text, not only what looks like one."""
-        return any(value in reading.text for reading in readings(text) for value in self._known)
+        return any(value in read for read in (text, _visible(text)) for value in self._known)
 
     def finds(self, text: str) -> bool:
         """Whether there is something to replace in the text."""
-        return bool(self._found(text))
+        return bool(self._found(text) or self._found(_visible(text)))
 
     def clean(self, text: str) -> str:
         """The text with every secret replaced."""
-        return _replaced(text, self._found(text))
+        if _visible(text) != text:
+            text = "\n".join(map(self._unhidden, text.split("\n")))
+        if any(value in text for value in self._known):
+            text = self._values.sub(MARK, text)
+        for part, shape in _SHAPES:
+            if part in text:
+                text = re.sub(shape, MARK, text)
+        return text
 
     def clean_cut(self, text: str) -> str:
         """The same for a text that may begin, end or be cut in the middle of a secret: its part is replaced too."""
@@ -127,51 +99,40 @@ class Redactor:
         marks = (*_LEFT_OUT.findall(text), "")
         return "".join(f"{self._clean_ends(piece)}{mark}" for piece, mark in zip(pieces, marks, strict=True))
 
-    def _clean_ends(self, text: str) -> str:
-        text = self.clean(text)
-        if end := max((_cut_at_end(text, value) for value in self._known), default=0):
-            text = text[: len(text) - end] + MARK
-        if start := max((_cut_at_start(text, value) for value in self._known), default=0):
-            text = MARK + text[start:]
-        return text
-
     def clean_blocks(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
-        """The same for a stream: a secret that lies across two blocks is found too."""
+        """The same for a stream, line by line; a very long line at its spaces."""
         decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         text = ""
         for block in blocks:
             text += decoder.decode(block)
-            found = self._found(text)
-            end = max(0, len(text) - 2 * self._longest)  # unseen characters make a secret longer
-            end = next((start for start, after in found if start < end < after), end)
-            yield _replaced(text[:end], [span for span in found if span[1] <= end]).encode("utf-8", "surrogateescape")
+            end = text.rfind("\n" if len(text) < _LONGEST_LINE else " ") + 1
+            yield self.clean(text[:end]).encode("utf-8", "surrogateescape")
             text = text[end:]
         yield self.clean(text + decoder.decode(b"", final=True)).encode("utf-8", "surrogateescape")
 
-    def _found(self, text: str) -> list[tuple[int, int]]:
-        """From where to where secrets stand in a text, in order; none overlaps another."""
-        spans = {reading.span(*match.span()) for reading in readings(text) for match in self._matches(reading.text)}
-        apart: list[tuple[int, int]] = []
-        for start, end in sorted(spans):
-            if apart and start < apart[-1][1]:
-                apart[-1] = (apart[-1][0], max(end, apart[-1][1]))
-            else:
-                apart.append((start, end))
-        return apart
+    def _unhidden(self, line: str) -> str:
+        """The line as it reads, where that shows a secret which the line itself does not."""
+        read = _visible(line)
+        return read if read != line and Counter(self._found(read)) - Counter(self._found(line)) else line
 
-    def _matches(self, text: str) -> Iterator[re.Match[str]]:
-        if any(value in text for value in self._known):
-            yield from self._values.finditer(text)
-        for part, shape in _SHAPES:
-            if part in text:
-                yield from re.finditer(shape, text)
+    def _found(self, text: str) -> list[str]:
+        known = self._values.findall(text) if any(value in text for value in self._known) else []
+        return known + [found for part, shape in _SHAPES if part in text for found in re.findall(shape, text)]
 
-
-def _replaced(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    if not spans:
+    def _clean_ends(self, text: str) -> str:
+        text = self.clean(text)
+        if end := max((_cut_at_end(text, value) for value in self._known), default=0):
+            text = text[: len(text) - end] + MARK
+        turned = text[::-1]
+        if start := max((_cut_at_end(turned, value[::-1]) for value in self._known), default=0):
+            text = MARK + text[start:]
         return text
-    ends = (0, *(end for _, end in spans))
-    return "".join(f"{text[end:start]}{MARK}" for end, (start, _) in zip(ends, spans, strict=False)) + text[ends[-1] :]
+
+
+def _visible(text: str) -> str:
+    """The text as it reads."""
+    plain = text.isascii() and text.isprintable() and "\\" not in text
+    return text if plain else _UNSEEN.sub("", text)
 
 
 def cleaned(value: _V, clean: Callable[[str], str]) -> _V:
@@ -225,23 +186,13 @@ def _forms(value: str) -> Iterator[str]:
     """The secret as it may stand in a text: as it is, as it reads, inside JSON or an address, a line of it."""
     if len(value) < _SHORTEST:
         return
-    yield from (reading.text for reading in readings(value) if len(reading.text) >= _SHORTEST)
+    yield from (form for form in (value, _visible(value)) if len(form) >= _SHORTEST)
     if not value.isalnum():
-        for ascii_only in (True, False):
-            yield json.dumps(value, ensure_ascii=ascii_only)[1:-1]
-        encoded = _encoded(value)
-        yield quote(encoded, safe="")
-        yield quote(encoded)
-        yield quote_plus(encoded)
+        yield from (json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False))
+        yield from (quote(value, safe=safe, errors="surrogatepass") for safe in ("", "/"))
+        yield quote_plus(value, errors="surrogatepass")
     if len(lines := value.splitlines()) > 1:
         yield from (line.strip() for line in lines if len(line.strip()) >= _SHORTEST_LINE)
-
-
-def _encoded(value: str) -> bytes:
-    try:
-        return value.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # half of a pair, which only a file can give
-        return value.encode("utf-8", "surrogatepass")
 
 
 def _cut_at_end(text: str, value: str) -> int:
@@ -251,12 +202,3 @@ def _cut_at_end(text: str, value: str) -> int:
     while at >= 0 and not value.startswith(text[at:]):
         at = text.find(head, at + 1)
     return len(text) - at if at >= 0 else 0
-
-
-def _cut_at_start(text: str, value: str) -> int:
-    """How much of the secret's end the text begins with; 0 for none, or too little."""
-    tail = value[-_SHORTEST_PART:]
-    end = len(value) - 1
-    while (at := text.rfind(tail, 0, end)) >= 0 and not value.endswith(text[: at + len(tail)]):
-        end = at + len(tail) - 1
-    return at + len(tail) if at >= 0 else 0

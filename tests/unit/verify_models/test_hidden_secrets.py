@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rulebook_ralph.tasks.text import printable, printable_block, printable_text
-from rulebook_ralph.verify.redaction import MARK, Redactor, readings
+from rulebook_ralph.verify.redaction import MARK, Redactor
 
 VALUE = 'zQx9-planted/"pass\\wörd 0123456789'
 SHAPE = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
@@ -99,9 +99,12 @@ def test_the_part_before_an_ellipsis_is_one() -> None:
 
 
 @given(st.text(st.characters() | st.sampled_from("\x1b\x9b\x9d[]m;0J\x07\\\r\n\tu0001b\u202e\u200b\ud800漢é")))
+@example("456789")
 @example('{"a": "\\u001b[31mred\\u001b[0m", "b": "\\\\u001b C:\\\\foo\\\\bar"}')
 def test_text_that_hides_no_secret_stays_as_it_is(text: str) -> None:
-    assert REDACTOR.clean(text) == REDACTOR.clean_cut(text) == text
+    assert REDACTOR.clean(text) == text
+    is_a_part = text[:6] in VALUE or text[-6:] in VALUE  # which is replaced where a text may be cut
+    assert (is_a_part and len(text) > 5) or REDACTOR.clean_cut(text) == text
     data = text.encode("utf-8", "surrogatepass")
     assert b"".join(REDACTOR.clean_blocks([data[:3], data[3:]])) == data
 
@@ -109,13 +112,6 @@ def test_text_that_hides_no_secret_stays_as_it_is(text: str) -> None:
 def test_a_stream_that_is_no_text_stays_as_it_is() -> None:
     data = bytes(range(256)) * 9
     assert b"".join(REDACTOR.clean_blocks([data[:1000], data[1000:]])) == data
-
-
-@given(st.lists(st.text(max_size=3) | st.sampled_from(SEQUENCES)).map("".join))
-def test_each_character_of_a_reading_is_told_where_it_stood(text: str) -> None:
-    for reading in readings(text):
-        spans = [reading.span(at, at + 1) for at in range(len(reading.text))]
-        assert [text[start:end] for start, end in spans] == list(reading.text)
 
 
 def test_a_secret_that_holds_such_characters_itself() -> None:
