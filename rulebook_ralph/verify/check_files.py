@@ -70,6 +70,10 @@ _READING = {"source", ".", "include", "-include"}
 _RUNNING = re.compile(r"(?:python|pypy|node|deno|bun|ruby|perl|php|tsx|ts-node)[\d.]*")
 _WRAPPERS = {"env", "time", "exec", "nice", "command", "npx", "uv", "poetry", "pdm", "hatch", "pipenv", "run", "if"}
 _WRAPPERS |= {"then", "do", "else", "while", "!", "xvfb-run", "stdbuf", "bundle", "@"}
+_RECIPES = {
+    "make": ("Makefile", "makefile", "GNUmakefile"),
+    "just": ("justfile", "Justfile", ".justfile"),
+}
 _ASSIGNED = re.compile(r"\w+=\S*")
 _BETWEEN = re.compile(r"&&|\|\||[;&|()\n`{}]|\$\(")
 _SCRIPT = re.compile(r".+/.+|.+\.(?:sh|bash|py|js|mjs|cjs|ts|rb|pl|php)")
@@ -123,10 +127,6 @@ class CheckFiles:
         """Whether it is a test or a fixture: neither configuration nor a script that a gate runs."""
         return self.tests.match(path) and path not in self.scripts and not self.configuration.match(path)
 
-    def is_manifest(self, path: str) -> bool:
-        """Whether tables of it may be check files."""
-        return tables_of(path) is not None
-
     def other_gates(self, path: str, others: Iterable[str]) -> tuple[str, ...]:
         """Which of the `others`, gates that are no tests, read that file as their script or configuration."""
         return tuple(
@@ -177,115 +177,100 @@ class _Texts:
         self.words: set[str] = set()
 
     def follow(self, gate: GateText) -> None:
-        waiting = [(gate.command, gate.folder), *((value, gate.folder) for value in gate.variables)]
-        seen: set[str] = set()
+        waiting = [(text, gate.folder) for text in (gate.command, *gate.variables)]
         read: set[tuple[str, str]] = set()
-        while waiting and len(seen) < _MOST_SCRIPTS:
+        while waiting and len(self.scripts) < _MOST_SCRIPTS:
             text, folder = waiting.pop()
             if (text, folder) in read:  # a script of package.json that runs itself in each workspace
                 continue
             read.add((text, folder))
-            before = set(self.words)
-            self.words |= {posixpath.basename(word) for word in re.findall(r"[\w./:@+-]+", text)}
-            named = [*_scripts_in(text), *self._recipes(self.words - before), *self._imported(text, folder)]
-            for path in (_inside(folder, name) for name in named):
-                if path is None or path in seen or path in gate.product:
-                    continue
-                seen.add(path)
-                self.scripts[path] = None  # also one that is not there yet: the gate would run it
-                content = self._read(path)
-                if content is not None:
-                    own = posixpath.relpath(posixpath.dirname(path) or ".", folder)
-                    content = _IN_OWN_FOLDER.sub(r"\1", _OWN_FOLDER.sub(own, content[:_MOST_READ]))
-                    waiting.append((content, posixpath.dirname(path) if path.endswith(".mk") else folder))
+            words = {posixpath.basename(word) for word in re.findall(r"[\w./:@+-]+", text)} - self.words
+            self.words |= words
+            named = [file for _, file in _runs_in(text)]
+            named += [file for tool in _RECIPES.keys() & words for file in _RECIPES[tool]]
+            waiting += self._read_scripts(named, folder, gate.product)
             for names, place in _npm_scripts_in(text):
                 within = posixpath.normpath(posixpath.join(folder, place))
                 waiting += [(command, within) for command in self._npm.follow(names, within, self._read)]
 
-    def _imported(self, text: str, folder: str) -> Iterator[str]:
-        """The modules that a Python script imports from its own folder, which holds no product."""
-        for script in [name for name in _scripts_in(text) if name.endswith(".py") and "/" in name]:
-            content = self._read(_inside(folder, script) or "") or ""
-            beside = (f"{posixpath.dirname(script)}/{module}.py" for module in _IMPORTED.findall(content[:_MOST_READ]))
-            yield from (name for name in beside if self._read(_inside(folder, name) or "") is not None)
-
-    @staticmethod
-    def _recipes(words: set[str]) -> Iterator[str]:
-        if "make" in words:
-            yield from ("Makefile", "makefile", "GNUmakefile")
-        if "just" in words:
-            yield from ("justfile", "Justfile", ".justfile")
+    def _read_scripts(self, named: list[str], folder: str, product: frozenset[str]) -> Iterator[tuple[str, str]]:
+        """What those scripts run, and the modules that one in Python imports from its own folder, which holds no
+        product; each text with the folder that its names are meant in.
+        """
+        while named:
+            name = named.pop(0)
+            path = _inside(folder, name)
+            if path is None or path in self.scripts:
+                continue
+            content = (self._read(path) or "")[:_MOST_READ]
+            if name.endswith(".py") and "/" in name:
+                beside = (f"{posixpath.dirname(name)}/{module}.py" for module in _IMPORTED.findall(content))
+                named += [each for each in beside if self._read(_inside(folder, each) or "") is not None]
+            if path in product:
+                continue
+            self.scripts[path] = None  # also one that is not there yet: the gate would run it
+            own = posixpath.relpath(posixpath.dirname(path) or ".", folder)
+            content = _IN_OWN_FOLDER.sub(r"\1", _OWN_FOLDER.sub(own, content))
+            yield content, posixpath.dirname(path) if path.endswith(".mk") else folder
 
 
 def programs_of(command: str, folder: str) -> Iterator[str]:
     """The files that a command has an interpreter other than a shell run, by their paths in the repository."""
-    for words in _commands_in(command):
-        script = words[1] if len(words) > 1 and _RUNNING.fullmatch(posixpath.basename(words[0])) else ""
-        path = _inside(folder, script) if _SCRIPT.fullmatch(script) else None
-        if path is not None:
+    for program, file in _runs_in(command):
+        if _RUNNING.fullmatch(program) and _SCRIPT.fullmatch(file) and (path := _inside(folder, file)) is not None:
             yield path
 
 
 def decides_itself(external: External) -> bool:
     """Whether a command looks at the output of what it runs, so that not the program's exit code alone decides."""
-    looks = external.output_contains or external.output_not_contains or _LOOKS.search(external.command)
-    return bool(looks)
+    return bool(external.output_contains or external.output_not_contains or _LOOKS.search(external.command))
 
 
-def _commands_in(text: str) -> Iterator[list[str]]:
-    """The words of each simple command of a shell text, without what is put before programs."""
-    for command in _BETWEEN.split(text):
+def _commands_in(text: str) -> Iterator[tuple[list[str], str]]:
+    """The words of each simple command of a shell text, without what is put before programs; and the folder that `cd`
+    led to before it.
+    """
+    folder = ""
+    for command in _BETWEEN.split(text.replace("$PWD/", "").replace("${PWD}/", "")):
         words = [word.strip("'\"@") for word in command.split()]
         while words and (words[0] in _WRAPPERS or _ASSIGNED.fullmatch(words[0])):
             words.pop(0)
-        if words:
-            yield words
-
-
-def _placed_commands_in(text: str) -> Iterator[tuple[list[str], str]]:
-    """The simple commands of a shell text, each with the folder that `cd` led to before it."""
-    folder = ""
-    for words in _commands_in(text.replace("$PWD/", "").replace("${PWD}/", "")):
-        if words[0] == "cd" and len(words) > 1:
+        if words and words[0] == "cd" and len(words) > 1:
             folder = posixpath.join(folder, words[1])
-        else:
+        elif words:
             yield words, folder
 
 
-def _scripts_in(text: str) -> Iterator[str]:
-    """The files that a shell text runs: named as a command, or after an interpreter."""
-    for words, folder in _placed_commands_in(text):
+def _runs_in(text: str) -> Iterator[tuple[str, str]]:
+    """The files that a shell text runs, each with the program that runs it; empty where it is the command itself."""
+    for words, folder in _commands_in(text):
         may_follow = posixpath.basename(words[0]) in _BEFORE
         for index, word in enumerate(words if may_follow else words[:1]):
-            program = posixpath.basename(word)
-            if program in _SHELL or _RUNNING.fullmatch(program):
-                yield from (posixpath.join(folder, script) for script in _first_script(words[index + 1 :]))
-                if "-c" not in words[index + 1 :]:
+            program, given = posixpath.basename(word), words[index + 1 :]
+            if program in _SHELL or _RUNNING.fullmatch(program) or (index == 0 and program in _READING):
+                yield from ((program, posixpath.join(folder, script)) for script in _first_script(given))
+                if "-c" not in given:
                     break
-        if words[0] in _READING:
-            yield from (posixpath.join(folder, script) for script in _first_script(words[1:]))
-        elif _SCRIPT.fullmatch(words[0]):
-            yield posixpath.join(folder, words[0])
+        if words[0] not in _READING and _SCRIPT.fullmatch(words[0]):
+            yield "", posixpath.join(folder, words[0])
 
 
-def _first_script(words: Sequence[str]) -> Iterator[str]:
+def _first_script(words: Sequence[str]) -> Sequence[str]:
     """The first word that looks like a file; where none does, the first that is no option."""
-    for index, word in enumerate(words):
-        if word == "-m" and index + 1 < len(words):
-            module = words[index + 1].replace(".", "/")
-            yield from (f"{module}.py", f"{module}/__main__.py")
-            return
+    for word, after in zip(words, (*words[1:], ""), strict=True):
+        if word == "-m" and after:
+            module = after.replace(".", "/")
+            return f"{module}.py", f"{module}/__main__.py"
         if word in ("-c", "-e", "--eval", "--test"):
-            return
+            return ()
         if not word.startswith("-") and _SCRIPT.fullmatch(word):
-            yield word
-            return
-    yield from [word for word in words if not word.startswith("-")][:1]
+            return (word,)
+    return [word for word in words if not word.startswith("-")][:1]
 
 
 def _npm_scripts_in(text: str) -> Iterator[tuple[list[str], str]]:
     """The names behind `npm run`, whatever options stand between, and the folder that they are meant in."""
-    for words, folder in _placed_commands_in(text):
+    for words, folder in _commands_in(text):
         if words[0] in _NPM:
             place = next((after for word, after in pairwise(words) if word in _NPM_FOLDER), "")
             yield [word for word in words[1:] if not word.startswith("-")], posixpath.join(folder, place)
@@ -315,38 +300,33 @@ def changed_checks(repository: Repository, old: str, new: str, files: CheckFiles
 
 def with_checks(repository: Repository, code: str, checks: str, files: CheckFiles, *, free: Free) -> str:
     """The tree of `code` with exactly the check files of `checks`, but for those that are `free`. Raises GitError."""
-    found = changes(repository, checks, code)
-    return with_entries(repository, repository.tree_of(code), tuple(_entries(repository, found, files, free)))
-
-
-def _entries(
-    repository: Repository, found: tuple[Change, ...], files: CheckFiles, free: Free
-) -> Iterator[tuple[str, Entry | None]]:
-    for change in found:
+    entries: list[tuple[str, Entry | None]] = []
+    for change in changes(repository, checks, code):
         if free(change.path):
             continue
         if files.is_check(change.path):
-            yield change.path, None if change.status == "A" else Entry(change.old_mode, change.old_oid)
-        elif files.is_manifest(change.path) and change.new_mode.startswith(_REGULAR):
+            entries.append((change.path, None if change.status == "A" else Entry(change.old_mode, change.old_oid)))
+        elif tables_of(change.path) and change.new_mode.startswith(_REGULAR):
             before, after = _texts(repository, change)
             mixed = files.tables.mixed(change.path, after, before)
             if mixed != after:
                 oid = repository.objects.blob(mixed.encode("utf-8", "surrogateescape"))
-                yield change.path, Entry(change.new_mode, oid)
+                entries.append((change.path, Entry(change.new_mode, oid)))
+    return with_entries(repository, repository.tree_of(code), tuple(entries))
 
 
 def _concerns_checks(repository: Repository, change: Change, files: CheckFiles) -> bool:
     if files.is_check(change.path):
         return True
-    return files.is_manifest(change.path) and files.tables.differ(change.path, *_texts(repository, change))
+    return bool(tables_of(change.path)) and files.tables.differ(change.path, *_texts(repository, change))
 
 
 def _texts(repository: Repository, change: Change) -> tuple[str, str]:
     """The two versions of a manifest; empty for one that is not there, or is no plain file of a usual size."""
-    return _text(repository, change.old_mode, change.old_oid), _text(repository, change.new_mode, change.new_oid)
 
+    def text(mode: str, oid: str) -> str:
+        if not mode.startswith(_REGULAR) or int(repository.text("cat-file", "-s", oid)) > _LARGEST:
+            return ""
+        return repository.run("cat-file", "blob", oid).decode("utf-8", "surrogateescape")
 
-def _text(repository: Repository, mode: str, oid: str) -> str:
-    if not mode.startswith(_REGULAR) or int(repository.text("cat-file", "-s", oid)) > _LARGEST:
-        return ""
-    return repository.run("cat-file", "blob", oid).decode("utf-8", "surrogateescape")
+    return text(change.old_mode, change.old_oid), text(change.new_mode, change.new_oid)
