@@ -29,11 +29,11 @@ from rulebook_ralph.tasks.criteria import External, MultiStage, Semantic, String
 from rulebook_ralph.tasks.criteria_reading import part_verification
 from rulebook_ralph.tasks.model import STATE_FOLDER, Stage, Task
 from rulebook_ralph.tasks.results import CheckResult, ParsedIteration, Verified
-from rulebook_ralph.verify.case import Case, StageCriteria, Verifiers
+from rulebook_ralph.verify.case import Case, Examination, StageCriteria, Verifiers
 from rulebook_ralph.verify.criteria import verify_one
+from rulebook_ralph.verify.evidence import Table
 from rulebook_ralph.verify.gates import GateRunner
 from rulebook_ralph.verify.hooks import user_hooks
-from rulebook_ralph.verify.judge import Examination
 from rulebook_ralph.verify.redaction import Redactor
 from rulebook_ralph.verify.review import Reviewers
 from rulebook_ralph.verify.reviewers import key_of
@@ -243,7 +243,7 @@ class _OfTask(Examination):
     """What a task changed, which may be less than what differs from its base by now."""
 
     def __init__(self, case: Case, verifiers: Verifiers, changed: str) -> None:
-        super().__init__(case, verifiers)
+        super().__init__(case, verifiers, Table(case, verifiers))
         self._changed = changed
 
     def diff(self) -> tuple[FileDiff, ...]:

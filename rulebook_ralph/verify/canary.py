@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from rulebook_ralph.config.settings import VerificationStep
 from rulebook_ralph.git import trees
@@ -18,12 +17,10 @@ from rulebook_ralph.report.events import Notice
 from rulebook_ralph.tasks.disk import replace_file
 from rulebook_ralph.tasks.model import STATE_FOLDER
 from rulebook_ralph.tasks.patterns import Globs
+from rulebook_ralph.verify.case import Verifiers
 from rulebook_ralph.verify.check_files import CheckFiles
 from rulebook_ralph.verify.gates import GateRun
 from rulebook_ralph.verify.workspace import MANIFESTS
-
-if TYPE_CHECKING:
-    from rulebook_ralph.verify.case import Verifiers
 
 _FILE = "canaries.json"
 _KEPT = Globs(
@@ -52,7 +49,7 @@ class Canary:
 
 
 def canaries(
-    verifiers: "Verifiers", base: str, steps: Iterable[VerificationStep], files: CheckFiles
+    verifiers: Verifiers, base: str, steps: Iterable[VerificationStep], files: CheckFiles
 ) -> Mapping[str, Canary]:
     """What is known of each test gate, found out on the base where it is not known. Raises Cancelled, GitError."""
     place, tree = verifiers.scratch / _FILE, verifiers.repository.tree_of(base)
@@ -73,7 +70,7 @@ def canaries(
     return found
 
 
-def _find_out(verifiers: "Verifiers", base: str, step: VerificationStep, files: CheckFiles) -> Canary:
+def _find_out(verifiers: Verifiers, base: str, step: VerificationStep, files: CheckFiles) -> Canary:
     repository, gates = verifiers.repository, verifiers.gates
     (told,) = gates.run(base, [step], on_base=True)
     empty = trees.emptied(repository, base, lambda path: not (files.is_check(path) or _KEPT.match(path)))
@@ -103,7 +100,7 @@ def _notices_nothing(told: GateRun, empty: GateRun) -> bool:
     return before is None or (now is not None and now >= before)
 
 
-def _key(verifiers: "Verifiers", step: VerificationStep) -> str:
+def _key(verifiers: Verifiers, step: VerificationStep) -> str:
     environment = verifiers.gates.environment
     around = {name: environment.get(name, "") for name in _VARIABLES} | step.env
     config = verifiers.config

@@ -2,11 +2,16 @@
 
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
+from rulebook_ralph.agents.question import Ask
 from rulebook_ralph.config.settings import Config, Hook, StopCriteria
+from rulebook_ralph.git.diff import FileDiff, read_diff
 from rulebook_ralph.git.repository import Repository
 from rulebook_ralph.report import events
 from rulebook_ralph.tasks.criteria import Criteria
@@ -21,11 +26,11 @@ from rulebook_ralph.tasks.results import (
     Verdict,
 )
 from rulebook_ralph.tasks.review import Review
+from rulebook_ralph.verify.gates import GateRunner
+from rulebook_ralph.verify.redaction import Redactor
 
 if TYPE_CHECKING:
-    from rulebook_ralph.agents.question import Ask
-    from rulebook_ralph.verify.gates import GateRunner
-    from rulebook_ralph.verify.redaction import Redactor
+    from rulebook_ralph.verify.evidence import Table
     from rulebook_ralph.verify.review import Reviewers
 
 
@@ -75,12 +80,12 @@ class Verifiers:
 
     repository: Repository
     config: Config
-    gates: "GateRunner"
-    ask: "Ask | None"
+    gates: GateRunner
+    ask: Ask | None
     no_model: str
     reviewers: "Reviewers | None"
     hooks: tuple[Hook, ...]
-    redactor: "Redactor"
+    redactor: Redactor
     scratch: Path
     cancelled: Event
     report: Callable[[events.Event], None]
@@ -99,6 +104,42 @@ class Verifiers:
             self.report(events.Notice("warning", why))
 
 
+@dataclass
+class Examination:
+    """What is seen of one attempt on the way to its verdict. `red_before`: gates that are red and count for nothing."""
+
+    case: Case
+    verifiers: Verifiers
+    table: "Table"
+    checks: list[CheckResult] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
+    changed_checks: tuple[ChangedCheck, ...] = ()
+    evidence: Evidence | None = None
+    review: Review | None = None
+    gates_were_run: bool = False
+    already_done: bool = False
+    red_before: set[str] = field(default_factory=set)
+
+    def diff(self) -> tuple[FileDiff, ...]:
+        """What differs from the task's base, line by line."""
+        return self._diff
+
+    @cached_property
+    def _diff(self) -> tuple[FileDiff, ...]:
+        return read_diff(self.verifiers.repository, self.case.base, self.case.tree)
+
+    def gate_results(self) -> tuple[CheckResult, ...]:
+        """What the gates said of the new tree, as far as they were run, and those that were skipped."""
+        if not self.gates_were_run and not self.table.new:
+            return ()
+        found = {run.step: run.result for run in self.table.new.values()} | dict(self.table.skipped)
+        results = (found[step.name] for step in self.verifiers.gates.steps if step.name in found)
+        return tuple(
+            replace(each, reason=f"{each.reason}; red before, not counted") if each.step in self.red_before else each
+            for each in results
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """The verdict and all that was seen on the way to it. `already_done`: nothing was changed and the criteria hold."""
@@ -110,3 +151,8 @@ class Judgement:
     review: Review | None = None
     log: tuple[str, ...] = ()
     already_done: bool = False
+
+
+def again(hook: str, reason: str, feedback: str, *, counts: bool = True) -> Verdict:
+    """Another attempt is needed."""
+    return Verdict(action="continue", hook=hook, reason=reason, feedback=feedback, counts=counts)

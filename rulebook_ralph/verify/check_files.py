@@ -257,7 +257,7 @@ def _runs_in(text: str) -> Iterator[tuple[str, str]]:
 
 def _first_script(words: Sequence[str]) -> Sequence[str]:
     """The first word that looks like a file; where none does, the first that is no option."""
-    for word, after in zip(words, (*words[1:], ""), strict=True):
+    for word, after in zip(words, (*words[1:], ""), strict=False):
         if word == "-m" and after:
             module = after.replace(".", "/")
             return f"{module}.py", f"{module}/__main__.py"

@@ -1,12 +1,9 @@
 """Verifies what completes a stage, by the methods it names: string_match, external, semantic, multi_stage."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -14,12 +11,9 @@ from rulebook_ralph.report import events
 from rulebook_ralph.tasks.criteria import External, MultiStage, Part, Semantic, StringMatch, Verification
 from rulebook_ralph.tasks.criteria_reading import part_verification
 from rulebook_ralph.tasks.results import CheckResult, Verdict, Verified, feedback_excerpt, telling_line
+from rulebook_ralph.verify.case import Case, Examination, StageCriteria
 from rulebook_ralph.verify.execution import quoted
 from rulebook_ralph.verify.rules import awaiting_approval, is_promised
-
-if TYPE_CHECKING:
-    from rulebook_ralph.verify.case import Case, StageCriteria
-    from rulebook_ralph.verify.judge import Examination
 
 MOST_AT_ONCE = 8
 """Checks mostly wait: for a server, a disk, a test that sleeps. So there may be more of them than processors."""

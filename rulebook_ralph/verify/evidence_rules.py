@@ -1,9 +1,6 @@
 """Rules of the judge that run something, or ask: a change, the gates, and what two codes and two sets of checks say."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -13,15 +10,12 @@ from rulebook_ralph.config.settings import Answer
 from rulebook_ralph.tasks.criteria import External
 from rulebook_ralph.tasks.results import AskedItem, Evidence, Verdict, feedback_excerpt, telling_line
 from rulebook_ralph.tasks.text import capital, clipped, counted, some
+from rulebook_ralph.verify.case import Case, Examination
 from rulebook_ralph.verify.decision import Difference
 from rulebook_ralph.verify.gates import GateRun, red_words
 from rulebook_ralph.verify.questions import OpenItem, ask_about
 from rulebook_ralph.verify.rules import awaiting_approval, is_promised, nothing_changed, says_blocked
 from rulebook_ralph.verify.test_counts import TestRun
-
-if TYPE_CHECKING:
-    from rulebook_ralph.verify.case import Case
-    from rulebook_ralph.verify.judge import Examination
 
 _ALREADY = "no file was changed, as the work is said to be there already"
 

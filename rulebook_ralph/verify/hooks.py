@@ -4,14 +4,12 @@ A hook can ask for another attempt, or stop; never complete. It reads what is kn
 (schemas/hook-input.schema.json) on its standard input, in a clone in which the candidate's tree stands.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -24,12 +22,9 @@ from rulebook_ralph.report.events import Notice
 from rulebook_ralph.tasks.model import Value
 from rulebook_ralph.tasks.results import CheckResult, StopReason, Usage, Verdict, feedback_excerpt
 from rulebook_ralph.tasks.text import clipped, printable_block
+from rulebook_ralph.verify.case import Case, Examination
 from rulebook_ralph.verify.rules import is_promised
 from rulebook_ralph.verify.workspace import SHELL, Cancelled, Place
-
-if TYPE_CHECKING:
-    from rulebook_ralph.verify.case import Case
-    from rulebook_ralph.verify.judge import Examination
 
 LONGEST_ANSWER = 256 * 1024
 """Bytes of standard output; a hook that prints more is ended."""

@@ -4,18 +4,15 @@ Called by a run, by re-judging on a merged tree, by a Claude Code session, by `r
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 
 from msgspec.structs import replace
 
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.git.diff import FileDiff, read_diff
 from rulebook_ralph.git.repository import GitError
 from rulebook_ralph.report.events import Notice
-from rulebook_ralph.tasks.results import ChangedCheck, CheckResult, Evidence, Verdict
-from rulebook_ralph.tasks.review import Review
+from rulebook_ralph.tasks.results import Verdict
 from rulebook_ralph.tasks.text import clipped, cut, printable, some
-from rulebook_ralph.verify.case import Case, Judgement, Verifiers
+from rulebook_ralph.verify.case import Case, Examination, Judgement, Verifiers
 from rulebook_ralph.verify.criteria import criteria_hold
 from rulebook_ralph.verify.evidence import Table
 from rulebook_ralph.verify.evidence_rules import evidence_holds, gates_hold, something_changed
@@ -30,44 +27,6 @@ from rulebook_ralph.verify.rules import (
     says_blocked,
     stop_criteria_met,
 )
-
-
-class Examination:
-    """What is seen of one attempt on the way to its verdict."""
-
-    def __init__(self, case: Case, verifiers: Verifiers) -> None:
-        self.case = case
-        self.verifiers = verifiers
-        self.table = Table(case, verifiers)
-        self.checks: list[CheckResult] = []
-        self.log: list[str] = []
-        self.changed_checks: tuple[ChangedCheck, ...] = ()
-        self.evidence: Evidence | None = None
-        self.review: Review | None = None
-        self.gates_were_run = False
-        self.already_done = False
-        self.red_before: set[str] = set()
-        """Gates that are red and count for nothing."""
-
-    def diff(self) -> tuple[FileDiff, ...]:
-        """What differs from the task's base, line by line."""
-        return self._diff
-
-    def gate_results(self) -> tuple[CheckResult, ...]:
-        """What the gates said of the new tree, as far as they were run, and those that were skipped."""
-        if not self.gates_were_run and not self.table.new:
-            return ()
-        found = {run.step: run.result for run in self.table.new.values()} | dict(self.table.skipped)
-        results = (found[step.name] for step in self.verifiers.gates.steps if step.name in found)
-        return tuple(
-            replace(each, reason=f"{each.reason}; red before, not counted") if each.step in self.red_before else each
-            for each in results
-        )
-
-    @cached_property
-    def _diff(self) -> tuple[FileDiff, ...]:
-        return read_diff(self.verifiers.repository, self.case.base, self.case.tree)
-
 
 LONGEST_REASON = 120
 """A reason is one line; what is told of it in full stands in the feedback and the checks."""
@@ -102,7 +61,7 @@ MERGED: tuple[Rule, ...] = (gates_hold, evidence_holds, criteria_hold, commit_is
 
 def judge(case: Case, verifiers: Verifiers, *, only: Sequence[Rule] | None = None) -> Judgement:
     """The verdict on an attempt. Raises Cancelled, GitError, and RalphError for what ends the run."""
-    examination = Examination(case, verifiers)
+    examination = Examination(case, verifiers, Table(case, verifiers))
     verdict = _verdict(case, examination, RULES if only is None else only)
     verdict = replace(verdict, reason=cut(printable(verdict.reason), LONGEST_REASON))
     if verdict.action == "continue":

@@ -16,8 +16,7 @@ from rulebook_ralph.agents.question import Ask, ModelError, Question
 from rulebook_ralph.git.diff import FileDiff, Line, read_versions
 from rulebook_ralph.git.repository import GitError, Repository
 from rulebook_ralph.tasks.text import clipped, estimated_tokens
-from rulebook_ralph.verify.redaction import MARK
-from rulebook_ralph.verify.rules import without_private_keys
+from rulebook_ralph.verify.redaction import MARK, without_private_keys
 from rulebook_ralph.verify.workspace import Cancelled
 
 Clean = Callable[[str], str]

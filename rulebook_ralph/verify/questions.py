@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -15,6 +15,7 @@ from rulebook_ralph.agents.question import Ask, Question
 from rulebook_ralph.git.repository import Repository, within_state
 from rulebook_ralph.tasks.results import AskedItem, feedback_excerpt
 from rulebook_ralph.tasks.text import clipped, some
+from rulebook_ralph.verify.case import Case, Examination
 from rulebook_ralph.verify.material import (
     RULE_OF_DATA,
     RULE_OF_LINES,
@@ -28,10 +29,6 @@ from rulebook_ralph.verify.material import (
     shown_files,
 )
 from rulebook_ralph.verify.redaction import cleaned
-
-if TYPE_CHECKING:
-    from rulebook_ralph.verify.case import Case
-    from rulebook_ralph.verify.judge import Examination
 
 BUDGET = 80_000
 """Tokens of files in the question."""
@@ -108,7 +105,7 @@ _BEHAVIOUR = (
 
 
 def ask_about(
-    case: "Case", examination: "Examination", items: Sequence[OpenItem], ask: Ask, *, model: str = ""
+    case: Case, examination: Examination, items: Sequence[OpenItem], ask: Ask, *, model: str = ""
 ) -> tuple[AskedItem, ...]:
     """The model's answers, in the order of the items. Raises ModelError, GitError, Cancelled."""
     verifiers, diff = examination.verifiers, examination.diff()
@@ -156,7 +153,7 @@ def ask_about(
     )
 
 
-def _all_files(case: "Case", repository: Repository) -> tuple[str, ...]:
+def _all_files(case: Case, repository: Repository) -> tuple[str, ...]:
     """What is looked at where nothing was changed and the task names no files: those whose names it uses, then all."""
     task = case.task
     words = " ".join((task.title, task.description, *task.acceptance_criteria)).casefold()
@@ -164,12 +161,12 @@ def _all_files(case: "Case", repository: Repository) -> tuple[str, ...]:
     return tuple(sorted(paths, key=lambda path: PurePosixPath(path).stem.casefold() not in words))[:_MOST_FILES]
 
 
-def _is_place(repository: Repository, case: "Case", path: str, line: int) -> bool:
+def _is_place(repository: Repository, case: Case, path: str, line: int) -> bool:
     trees = (case.tree, case.base)
     return bool(path) and line >= 0 and any(place_exists(repository, tree, path, line) for tree in trees)
 
 
-def _told(case: "Case", ids: Mapping[str, OpenItem]) -> dict[str, Any]:
+def _told(case: Case, ids: Mapping[str, OpenItem]) -> dict[str, Any]:
     task = case.task
     items = [
         {"item": name, "kind": item.kind, "question": item.question}

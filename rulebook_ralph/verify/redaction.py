@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from operator import is_
 from typing import Any, TypeVar, cast
@@ -13,6 +14,7 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 
+from rulebook_ralph.git.diff import FileDiff
 from rulebook_ralph.tasks.text import SEQUENCES
 
 _CHARACTERS = (
@@ -202,3 +204,86 @@ def _cut_at_end(text: str, value: str) -> int:
     while at >= 0 and not value.startswith(text[at:]):
         at = text.find(head, at + 1)
     return len(text) - at if at >= 0 else 0
+
+
+# Secrets in what an attempt added; what they are is never told
+
+_PRIVATE_KEY = re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
+_EXAMPLE = re.compile(
+    r"EXAMPLE|PLACEHOLDER|REDACTED|DUMMY|CHANGE.?ME|YOUR[-_ ]|NOT[-_ ]?(?:A[-_ ])?REAL|FAKE|SAMPLE|"
+    r"(.)\1{5,}|(?:0?123456|abcdef|\.\.\.|<[\w -]+>|\$\{|\{\{)",
+    re.IGNORECASE,
+)
+_TOKEN = re.compile(r"[A-Za-z0-9_+/.-]{8,}")
+_LONGEST_READ = 20_000
+_KEY_LINE = re.compile(r"^[\s\"'+\\n]*[A-Za-z0-9+/=]{32,}")
+
+
+@dataclass(frozen=True, slots=True)
+class SecretFound:
+    """A place that was given a secret. `own`: it is a secret of this environment, which no task can ask for."""
+
+    path: str
+    line: int | None
+    what: str
+    own: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.path}{f':{self.line}' if self.line else ''}: {self.what}"
+
+
+def secrets_in(diff: Iterable[FileDiff], redactor: Redactor) -> Iterator[SecretFound]:
+    """The first secret of each file that was given one."""
+    for file in diff:
+        if (found := _in_name(file, redactor) or _in_lines(file, redactor)) is not None:
+            yield found
+
+
+def _in_name(file: FileDiff, redactor: Redactor) -> SecretFound | None:
+    folder = file.path.rpartition("/")[0] or "."
+    if file.kind not in ("A", "R") or not redactor.finds(file.path):
+        return None
+    if redactor.holds_value(file.path):
+        return SecretFound(folder, None, "a file was added whose name holds a secret of this environment", own=True)
+    if is_example(file.path, redactor):
+        return None
+    return SecretFound(folder, None, "a file whose name looks like a secret (a key or token) was added")
+
+
+def _in_lines(file: FileDiff, redactor: Redactor) -> SecretFound | None:
+    whole = "\n".join(line.text for line in file.added)
+    if "PRIVATE KEY" not in whole and not redactor.finds(whole):
+        return None
+    before = {line.text for line in file.removed}
+    lines = [line for line in file.added if line.text not in before]
+    if own := next((line for line in lines if redactor.holds_value(line.text)), None):
+        return SecretFound(file.path, own.number, "a secret of this environment was added", own=True)
+    for at, line in enumerate(lines):
+        text = line.text[:_LONGEST_READ]
+        if begins := _PRIVATE_KEY.search(text):
+            following = lines[at + 1].text if at + 1 < len(lines) else ""
+            if _KEY_LINE.match(following) or _KEY_LINE.search(text[begins.end() :]):
+                return SecretFound(file.path, line.number, "a private key was added")
+        elif redactor.finds(text) and not is_example(text, redactor):
+            return SecretFound(file.path, line.number, "what looks like a secret (a key or token) was added")
+    return None
+
+
+def is_example(line: str, redactor: Redactor) -> bool:
+    """Whether nothing is left to find in a line once what is plainly made up is taken out of it."""
+    return not redactor.finds(_TOKEN.sub(lambda found: "" if _EXAMPLE.search(found[0]) else found[0], line))
+
+
+def without_private_keys(text: str, mark: str) -> str:
+    """The text with the lines of private keys replaced: whoever is shown one has it."""
+    lines, within = text.split("\n"), False
+    for at, line in enumerate(lines):
+        if begins := _PRIVATE_KEY.search(line):
+            within = True
+            if _KEY_LINE.search(line[begins.end() :]):
+                lines[at] = line[: begins.end()] + mark
+        elif within and _KEY_LINE.match(line):
+            lines[at] = mark
+        else:
+            within = False
+    return "\n".join(lines)

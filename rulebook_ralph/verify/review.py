@@ -4,15 +4,13 @@ Quick at each attempt, deep before a task completes, final for the branch when a
 before and is the same is not asked again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -37,6 +35,7 @@ from rulebook_ralph.tasks.review import (
 )
 from rulebook_ralph.tasks.text import capital, clipped, estimated_tokens, one_line, printable, printable_block
 from rulebook_ralph.verify import reviewers
+from rulebook_ralph.verify.case import Case, Examination
 from rulebook_ralph.verify.material import (
     RULE_OF_DATA,
     RULE_OF_LINES,
@@ -49,12 +48,7 @@ from rulebook_ralph.verify.material import (
     parts,
     shown_files,
 )
-from rulebook_ralph.verify.redaction import Redactor, cleaned
-from rulebook_ralph.verify.rules import SecretFound, secrets_in
-
-if TYPE_CHECKING:
-    from rulebook_ralph.verify.case import Case
-    from rulebook_ralph.verify.judge import Examination
+from rulebook_ralph.verify.redaction import Redactor, SecretFound, cleaned, secrets_in
 
 BUDGET = 60_000
 """Tokens of one question's data."""

@@ -3,24 +3,23 @@
 Each gives the verdict with which the judge ends there, or None where it has nothing against the attempt.
 """
 
-from __future__ import annotations
-
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rulebook_ralph.config.settings import StepKind, StopCriteria, VerificationStep
-from rulebook_ralph.git.diff import FileDiff
 from rulebook_ralph.tasks.model import VERIFY
 from rulebook_ralph.tasks.patterns import Globs, Search, search
-from rulebook_ralph.tasks.results import AgentResult, CheckResult, ErrorKind, ToolResult, Verdict, feedback_excerpt
+from rulebook_ralph.tasks.results import (
+    AgentResult,
+    CheckResult,
+    ErrorKind,
+    StopReason,
+    ToolResult,
+    Verdict,
+    feedback_excerpt,
+)
 from rulebook_ralph.tasks.text import capital, clipped
-
-if TYPE_CHECKING:
-    from rulebook_ralph.verify.case import Case
-    from rulebook_ralph.verify.judge import Examination
-    from rulebook_ralph.verify.redaction import Redactor
+from rulebook_ralph.verify.case import Case, Examination, again
+from rulebook_ralph.verify.redaction import secrets_in
 
 CANNOT_HEAL: frozenset[ErrorKind] = frozenset({"authentication", "billing", "not-installed"})
 """Faults of an agent that no waiting heals."""
@@ -39,38 +38,35 @@ def agent_ended(case: Case, _: Examination) -> Verdict | None:
     result = case.result
     if result is None or result.status == "finished":
         return None
+    if (ends := _end_of_run(result, by_run=case.run_limited)) is not None:
+        reason, stop_reason = ends
+        return Verdict(action="stop", hook="agent", reason=reason, stop_reason=stop_reason, counts=False)
+    fault, killed_by = result.fault, result.killed_by
+    if killed_by == "stopped":
+        return again("agent", "a person stopped the attempt", "A person stopped the attempt while you worked.")
+    if killed_by is not None:
+        what = "took longer than the limit" if killed_by == "wall-time" else "gave no output for too long"
+        reason = f"the agent {result.killed_for or what} and was ended by Ralph"
+        return again("agent", reason, f"{capital(reason)}. Work in smaller steps.")
+    reason = "the agent's output ended without its end event: it was cut off"
+    if result.status != "truncated":
+        reason = f"the agent failed: {fault.message if fault else f'it ended with exit code {result.exit_code}'}"
+    return again("agent", reason, capital(reason), counts=fault is None or fault.kind in COUNTED)
+
+
+def _end_of_run(result: AgentResult, *, by_run: bool) -> tuple[str, StopReason] | None:
+    """Why the run ends with this attempt, where it does."""
     fault = result.fault
     if result.killed_by == "interrupted":
-        return Verdict(action="stop", hook="agent", reason="interrupted", stop_reason="interrupted", counts=False)
+        return "interrupted", "interrupted"
     if fault is not None and fault.kind in CANNOT_HEAL:
-        reason = f"the agent cannot work ({fault.kind}): {fault.message}"
-        return Verdict(action="stop", hook="agent", reason=reason, stop_reason="error", counts=False)
+        return f"the agent cannot work ({fault.kind}): {fault.message}", "error"
     if fault is not None and fault.kind == "usage-limit":
         until = f", until {fault.resets_at}" if fault.resets_at else ""
-        reason = f"the agent's usage limit is reached{until}: {fault.message}"
-        return Verdict(action="stop", hook="agent", reason=reason, stop_reason="rate-limited", counts=False)
-    if result.killed_by is not None:
-        return _killed(result, by_run=case.run_limited)
-    if result.status == "truncated":
-        reason = "the agent's output ended without its end event: it was cut off"
-    else:
-        reason = f"the agent failed: {fault.message if fault else f'it ended with exit code {result.exit_code}'}"
-    counts = fault is None or fault.kind in COUNTED
-    return Verdict(action="continue", hook="agent", reason=reason, feedback=capital(reason), counts=counts)
-
-
-def _killed(result: AgentResult, *, by_run: bool) -> Verdict:
+        return f"the agent's usage limit is reached{until}: {fault.message}", "rate-limited"
     if result.killed_by == "wall-time" and by_run:
-        reason = "the run's time limit ended the agent"
-        return Verdict(action="stop", hook="agent", reason=reason, stop_reason="max-wall-time", counts=False)
-    what = "took longer than the limit" if result.killed_by == "wall-time" else "gave no output for too long"
-    if result.killed_by == "stopped":
-        reason = "a person stopped the attempt"
-        return Verdict(action="continue", hook="agent", reason=reason, feedback=f"{capital(reason)} while you worked.")
-    reason = f"the agent {result.killed_for or what} and was ended by Ralph"
-    return Verdict(
-        action="continue", hook="agent", reason=reason, feedback=f"{capital(reason)}. Work in smaller steps."
-    )
+        return "the run's time limit ended the agent", "max-wall-time"
+    return None
 
 
 def nothing_changed(case: Case, _: Examination) -> Verdict:
@@ -78,30 +74,24 @@ def nothing_changed(case: Case, _: Examination) -> Verdict:
     said = case.result.final_text if case.result else ""
     claims = case.parsed.status == "completed"
     empty = "" if said.strip() else " and the final message was empty"
-    return Verdict(
-        action="continue",
-        hook="work",
-        reason=f"the agent {'said it was done, but ' if claims else ''}changed nothing{empty}",
-        feedback=f"{'You said it was done, but no' if claims else 'No'} file differs from the base commit{empty}. "
+    return again(
+        "work",
+        f"the agent {'said it was done, but ' if claims else ''}changed nothing{empty}",
+        f"{'You said it was done, but no' if claims else 'No'} file differs from the base commit{empty}. "
         "Do the work in the files of the repository. (Files that git ignores and .rulebook-ralph/ do not count.)",
     )
 
 
 def protected_unchanged(_: Case, examination: Examination) -> Verdict | None:
     """No file is changed that a person declared to be out of bounds."""
-    protect = examination.verifiers.config.protect
-    found = list(_protected(examination, protect)) if protect else []
-    why = "No task may change these files (`protect` in .rulebook-ralph/config.yaml). Put them back as they were"
-    return _refused("protect", found, why) if found else None
-
-
-def _protected(examination: Examination, protect: Sequence[str]) -> Iterator[str]:
-    globs = Globs(protect)
+    globs, found = Globs(examination.verifiers.config.protect), list[str]()
     for file in examination.diff():
-        if file.old_path is not None and file.old_path != file.path and globs.match(file.old_path):
-            yield f"{file.old_path} is protected, and was renamed to {file.path}"
+        if file.old_path not in (None, file.path) and globs.match(file.old_path):
+            found.append(f"{file.old_path} is protected, and was renamed to {file.path}")
         elif globs.match(file.path):
-            yield f"{file.path} is protected, and was {_CHANGED[file.kind]}"
+            found.append(f"{file.path} is protected, and was {_CHANGED[file.kind]}")
+    why = "No task may change these files (`protect` in .rulebook-ralph/config.yaml). Put them back as they were"
+    return _refused("protect", found, why)
 
 
 def no_secrets(case: Case, examination: Examination) -> Verdict | None:
@@ -113,13 +103,12 @@ def no_secrets(case: Case, examination: Examination) -> Verdict | None:
         "Secrets must not get into the repository. Take these out (read them from the environment); an example should "
         "be plainly none, and a person can name the file in the task's `mayChange`"
     )
-    return _refused("secrets", found, why) if found else None
+    return _refused("secrets", found, why)
 
 
-def _refused(hook: str, found: Sequence[object], why: str) -> Verdict:
+def _refused(hook: str, found: Sequence[object], why: str) -> Verdict | None:
     listed = "\n".join(f"- {each}" for each in found)
-    reason = f"{found[0]}{_and_more(len(found) - 1)}"
-    return Verdict(action="continue", hook=hook, reason=reason, feedback=f"{why}:\n{listed}")
+    return again(hook, f"{found[0]}{_and_more(len(found) - 1)}", f"{why}:\n{listed}") if found else None
 
 
 def says_blocked(case: Case, examination: Examination) -> Verdict | None:
@@ -153,32 +142,22 @@ def promise_given(case: Case, _: Examination) -> Verdict | None:
     """The stage's promise, alone on its line in the final message, or the pattern that stands for it; and no denial."""
     if case.result is None:
         return None
-    if denied := _denial(case):
-        return Verdict(
-            action="continue",
-            hook="promise",
-            reason=f"the agent said {denied}",
-            feedback=f"The last attempt ended with {DENIAL}: what was to be verified does not hold. See its report for "
-            "what is missing, mend it, and verify it again.",
+    if denied := _denial(case, case.result.final_text):
+        return again(
+            "promise",
+            f"the agent said {denied}",
+            f"The last attempt ended with {DENIAL}: what was to be verified does not hold. See its report for what is "
+            "missing, mend it, and verify it again.",
         )
-    asked = case.stop_criteria
-    if not asked.require_promise and not asked.success_regex:
-        return None
-    if asked.require_promise and token_given(case):
-        return None
-    searched = _alias(case)
-    return None if searched.found is not None else _not_promised(case, searched)
+    return None if is_promised(case) else _not_promised(case)
 
 
 def is_promised(case: Case) -> bool:
     """Whether the promise was given, its pattern found, or none is asked for."""
     asked = case.stop_criteria
-    return token_given(case) or _alias(case).found is not None or not (asked.require_promise or asked.success_regex)
-
-
-def token_given(case: Case) -> bool:
-    """Whether the token stands alone on a line of the final message."""
-    return _token(case) in case.parsed.promises
+    if not asked.require_promise and not asked.success_regex:
+        return True
+    return (asked.require_promise and _token(case) in case.parsed.promises) or _alias(case).found is not None
 
 
 def _token(case: Case) -> str:
@@ -190,32 +169,32 @@ def _alias(case: Case) -> Search:
     return search(pattern, case.result.final_text) if pattern and case.result is not None else Search()
 
 
-def _denial(case: Case) -> str:
+def _denial(case: Case, final_text: str) -> str:
     """The denial as a plain line of the final message of a task that verifies, or empty."""
-    if case.result is None or (VERIFY not in case.task.markers and case.implements):
+    if VERIFY not in case.task.markers and case.implements:
         return ""
-    lines = (line.strip("`* \t") for line in case.result.final_text.splitlines())
+    lines = (line.strip("`* \t") for line in final_text.splitlines())
     return next((clipped(line) for line in lines if line == DENIAL or line.startswith(f"{DENIAL}:")), "")
 
 
-def _not_promised(case: Case, searched: Search) -> Verdict:
-    wanted, asked = _token(case), case.stop_criteria
+def _not_promised(case: Case) -> Verdict:
+    wanted, given, searched = _token(case), case.parsed.promises, _alias(case)
     advice = (
         f"If the task is truly done, end your final message with the promise tag around {wanted}, alone on its own "
         "line; if not, go on."
     )
-    if not asked.require_promise:
+    if not case.stop_criteria.require_promise:
         reason = "the final message does not match stopCriteria.successRegex"
         advice = "If the task is truly done, end your final message with the text that this project asks for."
-    elif case.parsed.promises:
-        reason = f"another promise than {wanted} was given: {clipped(case.parsed.promises[-1])}"
+    elif given:
+        reason = f"another promise than {wanted} was given: {clipped(given[-1])}"
     elif case.parsed.stray_promise:
         reason = f"the promise was not given alone on its line: {case.parsed.stray_promise}"
     else:
         reason = f"the promise {wanted} was not given"
     if searched.problem:
         reason = f"{reason} (stopCriteria.successRegex {searched.problem})"
-    return Verdict(action="continue", hook="promise", reason=reason, feedback=f"{capital(reason)}. {advice}")
+    return again("promise", reason, f"{capital(reason)}. {advice}")
 
 
 def stop_criteria_met(case: Case, examination: Examination) -> Verdict | None:
@@ -231,12 +210,8 @@ def stop_criteria_met(case: Case, examination: Examination) -> Verdict | None:
         missing.append(f"the last run of {_named(failed[0])} failed{_and_more(len(failed) - 1)}")
     if not missing:
         return None
-    return Verdict(
-        action="continue",
-        hook="stop-criteria",
-        reason="; ".join(missing),
-        feedback="\n\n".join([*(f"{capital(each)}." for each in missing), *map(_told, failed[:_MOST_TOLD])]),
-    )
+    told = [*(f"{capital(each)}." for each in missing), *map(_told, failed[:_MOST_TOLD])]
+    return again("stop-criteria", "; ".join(missing), "\n\n".join(told))
 
 
 def required_kinds(criteria: StopCriteria) -> dict[StepKind, str]:
@@ -289,86 +264,3 @@ def _told(tool: ToolResult) -> str:
 
 def _and_more(count: int) -> str:
     return f" (and {count} more)" if count > 0 else ""
-
-
-# Secrets in what an attempt added; what they are is never told
-
-_PRIVATE_KEY = re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
-_EXAMPLE = re.compile(
-    r"EXAMPLE|PLACEHOLDER|REDACTED|DUMMY|CHANGE.?ME|YOUR[-_ ]|NOT[-_ ]?(?:A[-_ ])?REAL|FAKE|SAMPLE|"
-    r"(.)\1{5,}|(?:0?123456|abcdef|\.\.\.|<[\w -]+>|\$\{|\{\{)",
-    re.IGNORECASE,
-)
-_TOKEN = re.compile(r"[A-Za-z0-9_+/.-]{8,}")
-_LONGEST = 20_000
-_KEY_LINE = re.compile(r"^[\s\"'+\\n]*[A-Za-z0-9+/=]{32,}")
-
-
-@dataclass(frozen=True, slots=True)
-class SecretFound:
-    """A place that was given a secret. `own`: it is a secret of this environment, which no task can ask for."""
-
-    path: str
-    line: int | None
-    what: str
-    own: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.path}{f':{self.line}' if self.line else ''}: {self.what}"
-
-
-def secrets_in(diff: Iterable[FileDiff], redactor: Redactor) -> Iterator[SecretFound]:
-    """The first secret of each file that was given one."""
-    for file in diff:
-        if (found := _in_name(file, redactor) or _in_lines(file, redactor)) is not None:
-            yield found
-
-
-def _in_name(file: FileDiff, redactor: Redactor) -> SecretFound | None:
-    folder = file.path.rpartition("/")[0] or "."
-    if file.kind not in ("A", "R") or not redactor.finds(file.path):
-        return None
-    if redactor.holds_value(file.path):
-        return SecretFound(folder, None, "a file was added whose name holds a secret of this environment", own=True)
-    if is_example(file.path, redactor):
-        return None
-    return SecretFound(folder, None, "a file whose name looks like a secret (a key or token) was added")
-
-
-def _in_lines(file: FileDiff, redactor: Redactor) -> SecretFound | None:
-    whole = "\n".join(line.text for line in file.added)
-    if "PRIVATE KEY" not in whole and not redactor.finds(whole):
-        return None
-    before = {line.text for line in file.removed}
-    lines = [line for line in file.added if line.text not in before]
-    if own := next((line for line in lines if redactor.holds_value(line.text)), None):
-        return SecretFound(file.path, own.number, "a secret of this environment was added", own=True)
-    for at, line in enumerate(lines):
-        text = line.text[:_LONGEST]
-        if begins := _PRIVATE_KEY.search(text):
-            following = lines[at + 1].text if at + 1 < len(lines) else ""
-            if _KEY_LINE.match(following) or _KEY_LINE.search(text[begins.end() :]):
-                return SecretFound(file.path, line.number, "a private key was added")
-        elif redactor.finds(text) and not is_example(text, redactor):
-            return SecretFound(file.path, line.number, "what looks like a secret (a key or token) was added")
-    return None
-
-
-def is_example(line: str, redactor: Redactor) -> bool:
-    """Whether nothing is left to find in a line once what is plainly made up is taken out of it."""
-    return not redactor.finds(_TOKEN.sub(lambda found: "" if _EXAMPLE.search(found[0]) else found[0], line))
-
-
-def without_private_keys(text: str, mark: str) -> str:
-    """The text with the lines of private keys replaced: whoever is shown one has it."""
-    lines, within = text.split("\n"), False
-    for at, line in enumerate(lines):
-        if begins := _PRIVATE_KEY.search(line):
-            within = True
-            if _KEY_LINE.search(line[begins.end() :]):
-                lines[at] = line[: begins.end()] + mark
-        elif within and _KEY_LINE.match(line):
-            lines[at] = mark
-        else:
-            within = False
-    return "\n".join(lines)

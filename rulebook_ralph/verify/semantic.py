@@ -9,7 +9,6 @@ import time
 import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -18,11 +17,8 @@ from rulebook_ralph.git.diff import FileDiff
 from rulebook_ralph.tasks.criteria import Semantic, with_acceptance_criteria
 from rulebook_ralph.tasks.results import AskedItem, CheckResult, Finding
 from rulebook_ralph.tasks.text import clipped, cut, printable
+from rulebook_ralph.verify.case import Case, Examination, StageCriteria
 from rulebook_ralph.verify.questions import OpenItem, ask_about
-
-if TYPE_CHECKING:
-    from rulebook_ralph.verify.case import Case, StageCriteria
-    from rulebook_ralph.verify.judge import Examination
 
 FINAL_MESSAGE = "the final message"
 _MOST_SHOWN = 10
@@ -30,9 +26,7 @@ _LONGEST_DESCRIPTION = 1000
 _SPACE = re.compile(r"\s+")
 
 
-def check(
-    semantic: Semantic, named: "StageCriteria", case: "Case", examination: "Examination", *, step: str
-) -> CheckResult:
+def check(semantic: Semantic, named: StageCriteria, case: Case, examination: Examination, *, step: str) -> CheckResult:
     """What the texts and the model say of the work; `skipped` where no model judged it. Raises Cancelled, GitError."""
     started = time.monotonic()
     nothing = CheckResult(step=step, method="semantic", command="", passed=False)
@@ -64,7 +58,7 @@ def criteria_of(
 
 
 def _judged(
-    semantic: Semantic, named: "StageCriteria", case: "Case", examination: "Examination", result: CheckResult
+    semantic: Semantic, named: StageCriteria, case: Case, examination: Examination, result: CheckResult
 ) -> CheckResult:
     final_message = case.result.final_text if case.result else ""
     found = list(islice(unwanted(semantic.negative_patterns, examination.diff(), final_message), _MOST_SHOWN + 1))

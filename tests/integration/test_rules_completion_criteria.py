@@ -13,9 +13,9 @@ from rulebook_ralph.tasks.criteria_reading import completion_faults
 from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.results import CheckResult
-from rulebook_ralph.verify.case import StageCriteria
+from rulebook_ralph.verify.case import Examination, StageCriteria
 from rulebook_ralph.verify.criteria import verify_one
-from rulebook_ralph.verify.judge import Examination
+from rulebook_ralph.verify.evidence import Table
 from tests.conftest import isolate
 from tests.harness import Project, Ran, make_project, task
 from tests.judging import Court
@@ -107,7 +107,7 @@ def test_cc35_a_command_is_a_line_of_shell_and_may_be_several(court: Court) -> N
 def verified(court: Court, *parts: Part, **settings: Any) -> bool:
     case = court.case(court.repository.tree_of(court.base))
     named = StageCriteria("coder", Criteria(promise="DONE", verification=MultiStage(stages=parts, **settings)))
-    return verify_one(named, case, Examination(case, court.verifiers)).passed
+    return verify_one(named, case, Examination(case, court.verifiers, Table(case, court.verifiers))).passed
 
 
 def test_cc92_independent_external_parts_run_at_once_where_wanted(

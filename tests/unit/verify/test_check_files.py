@@ -95,6 +95,7 @@ def test_what_a_gate_runs_or_reads(command: str, path: str) -> None:
         "cat main.py",
         "mypy main.py",
         "node --test main.py",
+        "sh",
     ],
 )
 def test_what_a_gate_only_looks_at_is_product(command: str) -> None:
