@@ -11,7 +11,7 @@ from rulebook_ralph.report import events
 from rulebook_ralph.tasks.criteria import External, MultiStage, Part, Semantic, StringMatch, Verification
 from rulebook_ralph.tasks.criteria_reading import part_verification
 from rulebook_ralph.tasks.results import CheckResult, Verdict, Verified, feedback_excerpt, telling_line
-from rulebook_ralph.verify.case import Case, Examination, StageCriteria
+from rulebook_ralph.verify.case import Case, Examination, StageCriteria, again
 from rulebook_ralph.verify.execution import quoted
 from rulebook_ralph.verify.rules import awaiting_approval, is_promised
 
@@ -31,22 +31,17 @@ def criteria_hold(case: Case, examination: Examination) -> Verdict | None:
     for warning in verified.warnings:
         examination.verifiers.say_once(f"{case.task.id}: {warning}")
     if not verified.passed:
-        return Verdict(
-            action="continue",
-            hook="criteria",
-            reason=f"not met: {verified.reason}",
-            feedback=f"What completes this stage does not hold yet.\n\n{verified.feedback}",
-        )
+        feedback = f"What completes this stage does not hold yet.\n\n{verified.feedback}"
+        return again("criteria", f"not met: {verified.reason}", feedback)
     unjudged = next((result for result in verified.results if result.method == "semantic" and result.skipped), None)
     if unjudged is not None and _rests_on_a_promise(case, examination):
         return awaiting_approval("criteria", "no test or command turned from red to green", unjudged.reason)
     if unjudged is None or verified.proven or any(gate.passed for gate in examination.gate_results() if gate.required):
         return None
-    return Verdict(
-        action="continue",
-        hook="criteria",
-        reason="nothing but the agent's word says that it is done",
-        feedback="No model judged the criteria, which is not your doing, and neither a gate nor a command passed that "
+    return again(
+        "criteria",
+        "nothing but the agent's word says that it is done",
+        "No model judged the criteria, which is not your doing, and neither a gate nor a command passed that "
         "would show that the work is done. Go over it against the acceptance criteria once more, and say so again.",
         counts=False,
     )

@@ -6,11 +6,10 @@ from msgspec.structs import replace
 
 from rulebook_ralph.agents.question import GivenUpError, ModelError
 from rulebook_ralph.config.rules import kind_of
-from rulebook_ralph.config.settings import Answer
 from rulebook_ralph.tasks.criteria import External
 from rulebook_ralph.tasks.results import AskedItem, Evidence, Verdict, feedback_excerpt, telling_line
-from rulebook_ralph.tasks.text import capital, clipped, counted, some
-from rulebook_ralph.verify.case import Case, Examination
+from rulebook_ralph.tasks.text import clipped, counted, some
+from rulebook_ralph.verify.case import Case, Examination, again
 from rulebook_ralph.verify.decision import Difference
 from rulebook_ralph.verify.gates import GateRun, red_words
 from rulebook_ralph.verify.questions import OpenItem, ask_about
@@ -94,7 +93,7 @@ def _red(case: Case, red: Sequence[tuple[GateRun, Difference]]) -> Verdict:
     if case.parsed.quality_claims and (claimed := _claimed(case, red)):
         told.append(f"You claimed that these pass: {', '.join(claimed)}. Claim only what you have run.")
     reason = "; ".join(f"gate {run.step} failed: {_in_short(run, difference)}" for run, difference in red)
-    return Verdict(action="continue", hook="gates", reason=reason, feedback="\n\n".join(told))
+    return again("gates", reason, "\n\n".join(told))
 
 
 def _in_short(run: GateRun, difference: Difference) -> str:
@@ -147,19 +146,16 @@ def _asks_all(case: Case, examination: Examination) -> bool:
 
 def _answered(case: Case, examination: Examination, items: Sequence[OpenItem], *, allow: bool = True) -> Verdict | None:
     """None where every item is answered with yes: by the model, a person, or a configuration that allows it."""
-    if not items:
-        return None
-    integrity = examination.verifiers.config.integrity
-    modes: dict[OpenItem, Answer] = {item: getattr(integrity, item.kind) for item in items}
-    modes = {item: "ask" if mode == "allow" and not allow else mode for item, mode in modes.items()}
-    allowed = [item for item in items if modes[item] == "allow"]
-    for item in allowed:
-        examination.log.append(f"allowed by integrity.{item.kind}: {item}")
-    rest = [item for item in items if item not in allowed]
-    if case.approved:
+    integrity, rest = examination.verifiers.config.integrity, list[OpenItem]()
+    for item in items:
+        if allow and getattr(integrity, item.kind) == "allow":
+            examination.log.append(f"allowed by integrity.{item.kind}: {item}")
+        else:
+            rest.append(item)
+    if case.approved and rest:
         _record(examination, tuple(AskedItem(item=str(item), answer="yes") for item in rest), "person")
         return None
-    if waiting := [item for item in rest if modes[item] == "approve"]:
+    if waiting := [item for item in rest if getattr(integrity, item.kind) == "approve"]:
         return _needs_approval(examination, waiting, "integrity leaves it to a person")
     return _asked(case, examination, rest) if rest else None
 
@@ -167,19 +163,17 @@ def _answered(case: Case, examination: Examination, items: Sequence[OpenItem], *
 def _asked(case: Case, examination: Examination, items: Sequence[OpenItem]) -> Verdict | None:
     verifiers = examination.verifiers
     known = {item: verifiers.answers.get((case.iteration, case.task.id, str(item))) for item in items}
-    new = [item for item in items if known[item] is None]
-    if new and verifiers.ask is None:
-        return _needs_approval(examination, new, verifiers.why_no_model)
-    if new and verifiers.ask is not None:
+    if new := [item for item in items if known[item] is None]:
+        if verifiers.ask is None:
+            return _needs_approval(examination, new, verifiers.why_no_model)
         try:
-            given = ask_about(case, examination, new, verifiers.ask)
+            known |= zip(new, ask_about(case, examination, new, verifiers.ask), strict=True)
         except ModelError as error:
             return _not_asked(examination, new, error)
-        for item, answer in zip(new, given, strict=True):
-            known[item] = answer
-            if answer.answer == "yes":  # what is merged later is not asked again
-                verifiers.answers[case.iteration, case.task.id, str(item)] = answer
     answers = tuple(answer for answer in known.values() if answer is not None)
+    for item, answer in zip(known, answers, strict=True):
+        if answer.answer == "yes":  # what is merged later is not asked again
+            verifiers.answers[case.iteration, case.task.id, str(item)] = answer
     _record(examination, answers, "model")
     refused = [answer for answer in answers if answer.answer != "yes"]
     return _refused(refused) if refused else None
@@ -206,14 +200,11 @@ def _refused(refused: Sequence[AskedItem]) -> Verdict:
     for each in refused:
         place = f" ({each.file}{f':{each.line}' if each.line else ''})" if each.file else ""
         lines.append(f"- {each.item}\n  No{place}: {each.reason}")
-    return Verdict(
-        action="continue",
-        hook="evidence",
-        reason=clipped(f"the judging model says no: {refused[0].reason or refused[0].item}"),
-        feedback=capital(
-            "what tests could not decide was asked of a model, which said no. Mend it, or undo what the task does not "
-            "ask for:\n" + "\n".join(lines)
-        ),
+    return again(
+        "evidence",
+        clipped(f"the judging model says no: {refused[0].reason or refused[0].item}"),
+        "What tests could not decide was asked of a model, which said no. Mend it, or undo what the task does not ask "
+        "for:\n" + "\n".join(lines),
     )
 
 

@@ -35,7 +35,7 @@ from rulebook_ralph.tasks.review import (
 )
 from rulebook_ralph.tasks.text import capital, clipped, estimated_tokens, one_line, printable, printable_block
 from rulebook_ralph.verify import reviewers
-from rulebook_ralph.verify.case import Case, Examination
+from rulebook_ralph.verify.case import Case, Examination, again
 from rulebook_ralph.verify.material import (
     RULE_OF_DATA,
     RULE_OF_LINES,
@@ -198,7 +198,7 @@ def _verdict(tier: Tier, review: Review) -> Verdict:
     if review.decision == "REVISE":
         worst = review.issues[0]
         reason = f"{tier} review says REVISE: {worst.place}: {worst.description}"
-        return Verdict(action="continue", hook="review", reason=reason, feedback=feedback(review))
+        return again("review", reason, feedback(review))
     if review.unasked:  # another attempt would be paid for, and not be reviewed either
         return Verdict(
             action="stop",
@@ -208,11 +208,10 @@ def _verdict(tier: Tier, review: Review) -> Verdict:
             stop_reason=review.stop_reason or "blocked",
             counts=False,
         )
-    return Verdict(
-        action="continue",
-        hook="review",
-        reason=f"the {tier} review came to no decision: {review.reason}",
-        feedback=f"The {tier} review of the work came to no decision: {review.reason}.\nNothing completes without one. "
+    return again(
+        "review",
+        f"the {tier} review came to no decision: {review.reason}",
+        f"The {tier} review of the work came to no decision: {review.reason}.\nNothing completes without one. "
         "Go over the change once more: is all of it needed, plain, and of a size that can be reviewed?",
     )
 
