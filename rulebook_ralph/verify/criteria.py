@@ -1,5 +1,7 @@
 """Verifies what completes a stage, by the methods it names: string_match, external, semantic, multi_stage."""
 
+import time
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -7,16 +9,39 @@ from itertools import takewhile
 
 from msgspec.structs import replace
 
+from rulebook_ralph.agents.question import ModelError
+from rulebook_ralph.git.diff import FileDiff
 from rulebook_ralph.report import events
-from rulebook_ralph.tasks.criteria import External, MultiStage, Part, Semantic, StringMatch, Verification
+from rulebook_ralph.tasks.criteria import (
+    External,
+    MultiStage,
+    Part,
+    Semantic,
+    StringMatch,
+    Verification,
+    with_acceptance_criteria,
+)
 from rulebook_ralph.tasks.criteria_reading import part_verification
-from rulebook_ralph.tasks.results import CheckResult, Verdict, Verified, feedback_excerpt, telling_line
+from rulebook_ralph.tasks.results import (
+    AskedItem,
+    CheckResult,
+    Finding,
+    Verdict,
+    Verified,
+    feedback_excerpt,
+    telling_line,
+)
+from rulebook_ralph.tasks.text import clipped, cut, printable
 from rulebook_ralph.verify.case import Case, Examination, StageCriteria, again
 from rulebook_ralph.verify.execution import quoted
+from rulebook_ralph.verify.questions import OpenItem, ask_about
+from rulebook_ralph.verify.redaction import cleaned
 from rulebook_ralph.verify.rules import awaiting_approval, is_promised
 
 MOST_AT_ONCE = 8
 """Checks mostly wait: for a server, a disk, a test that sleeps. So there may be more of them than processors."""
+_MOST_SHOWN = 10
+_LONGEST_DESCRIPTION = 1000
 
 
 def criteria_hold(case: Case, examination: Examination) -> Verdict | None:
@@ -134,18 +159,50 @@ class _Verifier:
         return _leaf(result, feedback)
 
     def _semantic(self, semantic: Semantic, step: str) -> Verified:
-        from rulebook_ralph.verify import semantic as by_model  # noqa: PLC0415 - only where a model is to judge
-
-        report = self.examination.verifiers.report
-        report(events.GateStarted(step, ""))
-        result = by_model.check(semantic, self.named, self.case, self.examination, step=step)
-        report(events.GateEnded(result))
+        """What a model says; where none judged, which is not the work's fault, the promise is taken instead."""
+        verifiers, started = self.examination.verifiers, time.monotonic()
+        verifiers.report(events.GateStarted(step, ""))
+        result = self._judged(semantic, CheckResult(step=step, method="semantic", command="", passed=False))
+        duration = round((time.monotonic() - started) * 1000)
+        result = cleaned(replace(result, required=not result.skipped, duration_ms=duration), verifiers.redactor.clean)
+        verifiers.report(events.GateEnded(result))
         if not result.skipped or self.case.result is None:  # where no agent worked there is no promise to fall back on
             told = f"\n{feedback_excerpt(result.output)}" if result.output.strip() else ""
             return _leaf(result, f"The check '{step}' failed: {result.reason}{told}")
         instead = self._string_match(step)
         warning = f"{result.reason}; the promise was taken instead"
         return replace(instead, results=(result, *instead.results), warnings=(warning,))
+
+    def _judged(self, semantic: Semantic, result: CheckResult) -> CheckResult:
+        """What unwanted texts and the model say of the work; `skipped` where no model judged it."""
+        case, verifiers, task = self.case, self.examination.verifiers, self.case.task
+        final_message = case.result.final_text if case.result else ""
+        if found := list(unwanted(semantic.negative_patterns, self.examination.diff(), final_message)):
+            more = ["… and more"] if len(found) > _MOST_SHOWN else []
+            return replace(result, reason=f"found {found[0]}", output="\n".join([*found[:_MOST_SHOWN], *more]))
+        if not semantic.check_for:
+            return replace(result, passed=True)
+        description = self.named.criteria.description or task.description
+        wanted = criteria_of(semantic, task.acceptance_criteria, title=task.title, description=description)
+        if not wanted:
+            return replace(result, reason="nothing to check for: the task has no acceptance criteria and no text")
+        if verifiers.ask is None:
+            return replace(result, skipped=True, reason=verifiers.why_no_model)
+        items = [OpenItem("criterion", criterion) for criterion in wanted]
+        try:
+            answers = ask_about(case, self.examination, items, verifiers.ask, model=semantic.model)
+        except ModelError as error:
+            return replace(result, skipped=True, reason=clipped(str(error)) or "the judging model gave no answer")
+        findings = tuple(map(_finding, wanted, answers))
+        unmet = [finding.criterion for finding in findings if not finding.met]
+        more_unmet = f", and {len(unmet) - 1} more" if len(unmet) > 1 else ""
+        return replace(
+            result,
+            passed=not unmet,
+            reason=f"not met: {clipped(unmet[0])}{more_unmet}" if unmet else "",
+            output="\n".join(map(_told, findings)),
+            findings=findings,
+        )
 
     def _multi_stage(self, multi: MultiStage, step: str) -> Verified:
         """Several verifications in order; each is known as `step/name`.
@@ -227,3 +284,50 @@ def external_feedback(external: External, result: CheckResult) -> str:
     if result.output.strip():
         lines.append(f"Output:\n{feedback_excerpt(result.output)}")
     return "\n".join(lines)
+
+
+# What a model is to judge
+
+
+def criteria_of(
+    semantic: Semantic, acceptance_criteria: Sequence[str], *, title: str = "", description: str = ""
+) -> tuple[str, ...]:
+    """What is to be checked for, each once. The title and description of the task stand for acceptance criteria where
+    it has none.
+    """
+    described = ". ".join(said.strip().rstrip(".") for said in (title, description) if said.strip())
+    instead = cut(f"The work does what the task describes: {described}", _LONGEST_DESCRIPTION) if described else ""
+    wanted = (
+        given
+        for one in semantic.check_for
+        for given in with_acceptance_criteria(one, acceptance_criteria, without=instead)
+    )
+    return tuple(dict.fromkeys(text.strip() for text in wanted if text.strip()))
+
+
+def _finding(criterion: str, answer: AskedItem) -> Finding:
+    met, reason = answer.answer == "yes", clipped(answer.reason)
+    if not met:
+        return Finding(criterion=criterion, met=False, reason=reason or "it is not met")
+    return Finding(criterion=criterion, met=True, reason=reason, file=answer.file, line=answer.line)
+
+
+def _told(finding: Finding) -> str:
+    place = f" ({clipped(finding.file)}{f':{finding.line}' if finding.line else ''})" if finding.met else ""
+    return f"{'met' if finding.met else 'NOT met'}: {clipped(finding.criterion)}{place}: {finding.reason}"
+
+
+def unwanted(patterns: Sequence[str], diff: Sequence[FileDiff], final_message: str) -> Iterator[str]:
+    """Each line that was added, and each line of the final message, that holds one of the patterns, as one line that
+    names the place. Upper and lower case are the same, and invisible characters hide nothing.
+    """
+    wanted = [(pattern, _folded(pattern)) for pattern in patterns]
+    lines = [(f"{printable(file.path)}:{line.number}", line.text) for file in diff for line in file.added]
+    for place, text in (*lines, *(("the final message", text) for text in final_message.splitlines())):
+        folded = _folded(text)
+        yield from (f"'{clipped(pattern)}' in {place}: {clipped(text)}" for pattern, it in wanted if it in folded)
+
+
+def _folded(text: str) -> str:
+    visible = (char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
+    return " ".join("".join(visible).casefold().split())

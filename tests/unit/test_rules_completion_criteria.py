@@ -30,7 +30,7 @@ from rulebook_ralph.tasks.model import Prd, Stage, Task
 from rulebook_ralph.tasks.results import AgentResult, CheckResult, ParsedIteration, Verdict, Verified
 from rulebook_ralph.tasks.text import Fault
 from rulebook_ralph.verify import criteria as verification
-from rulebook_ralph.verify import rules, semantic
+from rulebook_ralph.verify import rules
 from tests.unit.run_prompt.situation import situation
 from tests.unit.verify_models.support import Project, attempt, project, shown
 
@@ -344,7 +344,7 @@ def test_cc64_a_stage_without_criteria_is_verified_against_the_acceptance_criter
     found = requirements.criteria_for(config, task(outcome="Greeted", acceptance_criteria=("it greets",)), "reviewer")
     assert (found.promise, found.description, found.method) == ("REVIEW_PASSED", "Greeted", method)
     if isinstance(found.verification, Semantic):
-        assert semantic.criteria_of(found.verification, ("it greets",)) == ("it greets",)
+        assert verification.criteria_of(found.verification, ("it greets",)) == ("it greets",)
 
 
 def test_cc65_the_prompt_says_which_iteration_and_attempt_of_how_many_it_is_and_of_which_stage() -> None:

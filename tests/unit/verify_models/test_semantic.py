@@ -13,7 +13,6 @@ from rulebook_ralph.tasks.criteria import ACCEPTANCE_CRITERIA, Criteria, Semanti
 from rulebook_ralph.tasks.results import CheckResult
 from rulebook_ralph.verify import criteria as verify
 from rulebook_ralph.verify import questions as asking
-from rulebook_ralph.verify import semantic
 from tests.unit.verify_models.support import NO_ANSWER, TASK, Project, attempt, project, scripted, shown
 
 JUDGED = Criteria(promise="DONE", verification=Semantic(check_for=(ACCEPTANCE_CRITERIA,)))
@@ -166,8 +165,8 @@ def test_files_that_the_task_names_are_shown_whole_and_secrets_not(toy: Project)
 
 def test_without_acceptance_criteria_the_task_stands_for_them() -> None:
     wanted = Semantic(check_for=(ACCEPTANCE_CRITERIA, "it is safe", "it is safe"))
-    assert semantic.criteria_of(wanted, ["a", "b"]) == ("a", "b", "it is safe")
-    described = semantic.criteria_of(wanted, [], title="Add add.", description="It adds")
+    assert verify.criteria_of(wanted, ["a", "b"]) == ("a", "b", "it is safe")
+    described = verify.criteria_of(wanted, [], title="Add add.", description="It adds")
     assert described == ("The work does what the task describes: Add add. It adds", "it is safe")
 
 
