@@ -51,8 +51,8 @@ def reading_place(project: Project, roster: Roster, *, cancelled: Event) -> Iter
             workspace = workspace_of(project, roster, cancelled=cancelled, report=lambda _: None)
             clone = clones.open("plan")
             clone.hold(project.repository.head())
-            environment = workspace.environment(clone, roster.given)
-            return ReadingPlace(workspace.root_inside(clone), environment, workspace.box(clone))
+            within = workspace.place(clone)
+            return ReadingPlace(within.inside, within.environment(roster.given), within.box)
 
         yield functools.cache(place)
 

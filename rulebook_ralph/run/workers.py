@@ -37,16 +37,16 @@ class Worker:
 
     @property
     def box(self) -> Box | None:
-        return self._workspace.box(self._clone)
+        return self._workspace.place(self._clone).box
 
     @property
     def root(self) -> Path:
         """The folder that the agent works in, as the agent sees it."""
-        return self._workspace.root_inside(self._clone)
+        return self._workspace.place(self._clone).inside
 
     def environment(self, given: Mapping[str, str]) -> Mapping[str, str]:
         """The environment of a process in the clone."""
-        return self._workspace.environment(self._clone, given)
+        return self._workspace.place(self._clone).environment(given)
 
     @property
     def is_there(self) -> bool:

@@ -26,7 +26,7 @@ _FILE = "canaries.json"
 _KEPT = Globs(
     [
         *MANIFESTS,
-        *("requirements*.txt", "*.lock", ".*", "*.md", "*.rst", "LICENSE*", "Makefile", "*.cmake", "CMakeLists.txt"),
+        *("*.lock", ".*", "*.md", "*.rst", "LICENSE*", "Makefile", "*.cmake", "CMakeLists.txt"),
         *("*.gradle*", "pom.xml", "*.csproj", "*.sln", "*.toml", "*.cfg", "*.ini", STATE_FOLDER),
     ]
 )

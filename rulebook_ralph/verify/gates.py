@@ -24,7 +24,7 @@ from rulebook_ralph.verify.execution import Execution, execute
 from rulebook_ralph.verify.redaction import Redactor
 from rulebook_ralph.verify.test_counts import NO_TESTS, Outcome, TestRun
 from rulebook_ralph.verify.test_names import asking_for_names
-from rulebook_ralph.verify.workspace import Cancelled, ClonePreparer, GateClones, Place, Stand
+from rulebook_ralph.verify.workspace import Cancelled, ClonePreparer, GateClones, Place
 
 __all__ = ["Cancelled", "GateRun", "GateRunner"]
 
@@ -96,8 +96,8 @@ class GateRunner:
         self.parallel = config.verification.parallel
         self._clones = GateClones(clones, workspace, several=self.parallel)
         self._repository = clones.repository
-        self.environment = dict(environment)
-        self._clean = redactor.clean
+        self.environment = {**environment, "PYTHONDONTWRITEBYTECODE": "1"}  # a stale file would hide a change
+        self._clean = redactor.clean_cut
         self._cancelled = cancelled
         self.report = report
         self._commands: dict[tuple[str, External], Execution] = {}
@@ -173,8 +173,8 @@ class GateRunner:
         if not known:
             self.report(events.GateStarted(step, external.command, about=about))
             try:
-                with self.stand(tree) as stand:
-                    self._commands[key] = self.execute(external, stand.place, self.environment)
+                with self.stand(tree) as place:
+                    self._commands[key] = self._execute(external, place, self.environment)
             except RalphError as error:
                 self._commands[key] = Execution((f"not run: {error}",))
         execution = self._commands[key]
@@ -218,10 +218,6 @@ class GateRunner:
         """What was found of a tree holds for another one, which differs in nothing that gates look at."""
         self._keys[other] = self._key(tree, "")
 
-    def environment_in(self, place: Place) -> Mapping[str, str]:
-        """The environment of gates in a clone."""
-        return {**place.environment(self.environment), "PYTHONDONTWRITEBYTECODE": "1"}
-
     # What a base says
 
     def red_on(self, commit: str) -> tuple[CheckResult, ...]:
@@ -231,12 +227,12 @@ class GateRunner:
 
     def red_required(self, commit: str) -> tuple[str, ...]:
         """The required gates that are red on a commit, each with what is red of it: `tests: 3 failing`."""
-        runs = {run.step: run for run in self.run(commit, on_base=True)}
-        return tuple(red_words(run) for run in runs.values() if run.result.failed and run.result.required)
+        runs = self.run(commit, on_base=True)
+        return tuple(red_words(run) for run in runs if run.result.failed and run.result.required)
 
     # Steps
 
-    def stand(self, tree: str, *, commit: str = "", alone: bool = False) -> AbstractContextManager[Stand]:
+    def stand(self, tree: str, *, commit: str = "", alone: bool = False) -> AbstractContextManager[Place]:
         """A clone in which the tree stands, HEAD at the commit; also for what else is run on it."""
         if commit:
             self._commits.setdefault(tree, commit)
@@ -247,10 +243,14 @@ class GateRunner:
         for step in steps:
             self.report(events.GateStarted(step.name, step.command, session.on_base, session.about))
         try:
-            place = self._placed(session)
+            if session.place is None:
+                session.place = session.stack.enter_context(self.stand(session.tree, alone=session.alone))
+            else:
+                session.place.renew()
+            place = session.place
             earlier = self.steps[: self.steps.index(steps[0])] if len(steps) == 1 and steps[0] in self.steps else ()
             for build in (each for each in earlier if each.kind == "build" and each not in session.ran):
-                self.execute(external_of(build), place, {**self.environment, **build.env})
+                self._execute(external_of(build), place, {**self.environment, **build.env})
                 session.ran.append(build)
             with ThreadPoolExecutor(len(steps), "gate") as pool:
                 found = tuple(pool.map(lambda step: self._run_step(step, place), steps))
@@ -272,42 +272,35 @@ class GateRunner:
             self.report(events.GateEnded(result, session.on_base, session.about))
         return found
 
-    def _placed(self, session: "_Session") -> Place:
-        if session.stand is None:
-            session.stand = session.stack.enter_context(self.stand(session.tree, alone=session.alone))
-        else:
-            session.stand.renew()
-        return session.stand.place
-
     def _run_step(self, step: VerificationStep, place: Place) -> GateRun:
         """One gate, tried again as often as it may be. Output and exit code are the last try's."""
         external, environment = external_of(step), {**self.environment, **step.env}
-        first = execution = self.execute(external, place, environment)
-        tries, duration = 1, first.duration_ms
-        while execution.problems and tries <= step.retries:
-            execution = self.execute(external, place, environment)
-            tries += 1
-            duration += execution.duration_ms
-        problems = execution.problems
+        tries = [self._execute(external, place, environment)]
+        while tries[-1].problems and len(tries) <= step.retries:
+            tries.append(self._execute(external, place, environment))
+        first, last = ("; ".join(each.problems) for each in (tries[0], tries[-1]))
+        if len(tries) > 1:
+            last = f"{last} (the last of {len(tries)} tries)" if last else ""
+            last = last or f"failed at first ({first}), passed at try {len(tries)}"
+        passed, tests = not tries[-1].problems, tries[-1].tests
         result = CheckResult(
             step=step.name,
             kind=step.kind,
             command=step.command,
-            passed=not problems,
+            passed=passed,
             required=step.required,
-            exit_code=execution.exit_code,
-            reason=_why("; ".join(first.problems), "; ".join(problems), tries),
-            output=execution.output,
-            duration_ms=duration,
-            failing=tuple(sorted(execution.tests.failing)[:_MOST_FAILING]),
-            flaky=not problems and tries > 1,
-            attempts=tries,
+            exit_code=tries[-1].exit_code,
+            reason=last,
+            output=tries[-1].output,
+            duration_ms=sum(each.duration_ms for each in tries),
+            failing=tuple(sorted(tests.failing)[:_MOST_FAILING]),
+            flaky=passed and len(tries) > 1,
+            attempts=len(tries),
         )
-        return GateRun(result, execution.tests)
+        return GateRun(result, tests)
 
-    def execute(self, external: External, place: Place, environment: Mapping[str, str]) -> Execution:
+    def _execute(self, external: External, place: Place, environment: Mapping[str, str]) -> Execution:
         around = {**place.environment(environment), **asking_for_names(external.command, environment)}
-        around["PYTHONDONTWRITEBYTECODE"] = "1"  # a stale file of the same second and size would hide a change
         return execute(external, place, around, clean=self._clean, cancelled=self._cancelled)
 
     def _key(self, tree: str, commit: str) -> str:
@@ -351,7 +344,7 @@ class _Session:
     on_base: bool = False
     about: str = ""
     alone: bool = False
-    stand: Stand | None = None
+    place: Place | None = None
     ran: list[VerificationStep] = field(default_factory=list)
 
 
@@ -362,12 +355,6 @@ def external_of(step: VerificationStep) -> External:
 def _named(step: VerificationStep) -> str:
     """All of a gate that its result depends on."""
     return repr(step)
-
-
-def _why(first: str, last: str, tries: int) -> str:
-    if tries == 1:
-        return last
-    return f"{last} (the last of {tries} tries)" if last else f"failed at first ({first}), passed at try {tries}"
 
 
 def not_run(step: VerificationStep, reason: str, output: str = "", *, skipped: bool = False) -> CheckResult:

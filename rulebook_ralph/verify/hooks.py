@@ -22,9 +22,9 @@ from rulebook_ralph.report.events import Notice
 from rulebook_ralph.tasks.model import Value
 from rulebook_ralph.tasks.results import CheckResult, StopReason, Usage, Verdict, feedback_excerpt
 from rulebook_ralph.tasks.text import clipped, printable_block
-from rulebook_ralph.verify.case import Case, Examination
+from rulebook_ralph.verify.case import Case, Examination, again
 from rulebook_ralph.verify.rules import is_promised
-from rulebook_ralph.verify.workspace import SHELL, Cancelled, Place
+from rulebook_ralph.verify.workspace import Place
 
 LONGEST_ANSWER = 256 * 1024
 """Bytes of standard output; a hook that prints more is ended."""
@@ -91,9 +91,10 @@ def _ask_all(
         wrong, verdict = "", None
         try:
             verdict = _asked(each, case, examination, gates)
-        except _HookFault as fault:
-            wrong = str(fault) if fault.answered else f"failed: {fault}"
-            verdict = _not_accepted(each.name, wrong) if fault.answered or each.required else None
+        except (_HookFault, RalphError) as fault:
+            is_answer = isinstance(fault, _HookFault) and fault.answered
+            wrong = str(fault) if is_answer else f"failed: {fault}"
+            verdict = _not_accepted(each.name, wrong) if is_answer or each.required else None
             examination.log.append(f"hook {each.name}: {wrong}")
             examination.verifiers.report(Notice("warning", f"the hook '{each.name}' {wrong}"))
         examination.checks.append(
@@ -107,42 +108,23 @@ def _ask_all(
             )
         )
         if verdict is not None:
-            return msgspec.structs.replace(verdict, hook=each.name)
+            return verdict
     return None
 
 
 def _not_accepted(name: str, why: str) -> Verdict:
-    return Verdict(
-        action="continue",
-        reason=f"the hook '{name}' gave no verdict, so the attempt is not accepted: it {why}",
-        feedback=f"The hook '{name}' of this project could not say whether the work is done, which is not your doing "
-        f"(it {why}). If it is done, leave it; say so again.",
+    return again(
+        name,
+        f"the hook '{name}' gave no verdict, so the attempt is not accepted: it {why}",
+        f"The hook '{name}' of this project could not say whether the work is done, which is not your doing (it {why})"
+        ". If it is done, leave it; say so again.",
         counts=False,
     )
 
 
 def _asked(hook: Hook, case: Case, examination: Examination, gates: Sequence[CheckResult] | None) -> Verdict | None:
-    runner = examination.verifiers.gates
-    try:
-        with runner.stand(case.tree, commit=case.base) as stand:
-            place = stand.place
-            known = hook_input(case, examination, root=place.inside, gates=gates)
-            own = {"RALPH_TASK": case.task.id, "RALPH_STAGE": case.stage}
-            command = supervisor.Command(
-                (SHELL, "-c", hook.command),
-                place.inside,
-                {**runner.environment_in(place), **own, **hook.env},
-                stdin=json.dumps(known).encode(),  # ASCII: an agent's lone surrogates survive it
-                box=place.box,
-            )
-            return _answer(hook, command, examination)
-    except RalphError as error:
-        raise _HookFault(str(error)) from error
-
-
-def _answer(hook: Hook, command: supervisor.Command, examination: Examination) -> Verdict | None:
-    """What a hook's command answers. Raises _HookFault and Cancelled."""
-    clean, cancelled = examination.verifiers.redactor.clean, examination.verifiers.cancelled
+    """What a hook's command answers. Raises _HookFault, RalphError and Cancelled."""
+    runner, clean = examination.verifiers.gates, examination.verifiers.redactor.clean
     output = bytearray()
 
     def collect(block: bytes) -> None:
@@ -150,10 +132,18 @@ def _answer(hook: Hook, command: supervisor.Command, examination: Examination) -
         if len(output) > LONGEST_ANSWER:
             raise _HookFault(f"printed more than {LONGEST_ANSWER} bytes", answered=True)
 
-    limits = supervisor.ProcessLimits(wall_time=hook.timeout)
-    ended = supervisor.run(command, limits=limits, on_output=collect, cancelled=cancelled)
-    if ended.killed_by == "interrupted":
-        raise Cancelled
+    with runner.stand(case.tree, commit=case.base) as place:
+        own = {"RALPH_TASK": case.task.id, "RALPH_STAGE": case.stage}
+        known = hook_input(case, examination, root=place.inside, gates=gates)
+        ended = place.run(
+            [hook.command],
+            {**place.environment(runner.environment), **own, **hook.env},
+            limits=supervisor.ProcessLimits(wall_time=hook.timeout),
+            on_output=collect,
+            cancelled=examination.verifiers.cancelled,
+            stdin=json.dumps(known).encode(),  # ASCII: an agent's lone surrogates survive it
+            merge_stderr=False,
+        )
     if ended.failure is not None:
         raise _HookFault(f"could not start: {ended.failure.message}")
     if ended.killed_by is not None:
@@ -195,11 +185,14 @@ def _read(name: str, output: bytes, clean: Callable[[str], str]) -> Verdict | No
 
 def _text(answer: Mapping[str, Any], key: str) -> str:
     value = answer.get(key)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
+    if not isinstance(value, str | None):
         raise _HookFault(f"answered with a `{key}` that is no text", answered=True)
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return _whole_text(value or "")
+
+
+def _whole_text(text: str) -> str:
+    """The text with U+FFFD for half a pair, which JSON can hold."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _messages(value: Any) -> str:
@@ -208,7 +201,7 @@ def _messages(value: Any) -> str:
         case None:
             return ""
         case str():
-            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            return _whole_text(value)
         case list():
             return "\n".join(filter(None, map(_messages, value)))
         case dict():
@@ -221,10 +214,10 @@ def _again(name: str, feedback: str, reason: str = "") -> Verdict:
     """Another attempt, with what the hook says."""
     said = feedback or reason
     line = clipped(reason or said.partition("\n")[0]) or "it gave no reason"
-    return Verdict(
-        action="continue",
-        reason=f"the hook '{name}' asks for another attempt: {line}",
-        feedback=f"The hook '{name}' of this project asks for another attempt:\n{feedback_excerpt(said or line)}",
+    return again(
+        name,
+        f"the hook '{name}' asks for another attempt: {line}",
+        f"The hook '{name}' of this project asks for another attempt:\n{feedback_excerpt(said or line)}",
     )
 
 
@@ -238,6 +231,7 @@ def _stopped(name: str, reason: str, message: str) -> Verdict:
     line = clipped(said.partition("\n")[0]) or "it gave no reason"
     return Verdict(
         action="stop",
+        hook=name,
         reason=f"the hook '{name}' says: {line}",
         feedback=f"The hook '{name}' of this project ended it ({reason}):\n{feedback_excerpt(said or line)}",
         stop_reason=known or "error",
@@ -316,42 +310,33 @@ def commit_hooks_agree(case: Case, examination: Examination, message: str) -> Ve
     if not case.last_stage or not examination.diff():
         return None  # there is no commit
     folder = examination.verifiers.repository.hooks_folder()
-    present = [name for name in _COMMIT_HOOKS if _is_hook(folder / name)]
-    problem = _refusal(case, examination, folder, present, message) if present else None
+    hooks = [path for name in _COMMIT_HOOKS if (path := folder / name).is_file() and os.access(path, os.X_OK)]
+    problem = _refusal(case, examination, hooks, message) if hooks else None
     if problem is None:
         return None
-    return Verdict(
-        action="continue",
-        hook="commit",
-        reason=f"the commit was refused: {clipped(problem.splitlines()[0])}",
-        feedback=f"The repository's own hooks refused the commit:\n{feedback_excerpt(problem)}",
-    )
+    reason = f"the commit was refused: {clipped(problem.splitlines()[0])}"
+    return again("commit", reason, f"The repository's own hooks refused the commit:\n{feedback_excerpt(problem)}")
 
 
-def _refusal(case: Case, examination: Examination, folder: Path, names: list[str], message: str) -> str | None:
+def _refusal(case: Case, examination: Examination, hooks: Sequence[Path], message: str) -> str | None:
     """Which hook refuses, and what it prints; None where all agree. Raises Cancelled."""
-    runner, output = examination.verifiers.gates, HeadTail(head=8192, tail=16384)
+    verifiers, output = examination.verifiers, HeadTail(head=8192, tail=16384)
+    own = {"GIT_INDEX_FILE": ".git/index", "GIT_EDITOR": ":", "GIT_PREFIX": ""}
     try:
-        with runner.stand(case.tree, commit=case.base) as stand:
-            place = _with_hooks(stand.place, folder)
-            own = {"GIT_INDEX_FILE": ".git/index", "GIT_EDITOR": ":", "GIT_PREFIX": ""}
-            command = supervisor.Command(
-                (SHELL, "-c", _RUN_COMMIT_HOOKS, "sh", case.tree, *(str(folder / name) for name in names)),
-                place.inside,
-                {**runner.environment_in(place), **own},
+        with verifiers.gates.stand(case.tree, commit=case.base) as place:
+            ended = _with_hooks(place, hooks[0].parent).run(
+                [_RUN_COMMIT_HOOKS, "sh", case.tree, *map(str, hooks)],
+                {**place.environment(verifiers.gates.environment), **own},
+                limits=_COMMIT_LIMITS,
+                on_output=output.feed,
+                cancelled=verifiers.cancelled,
                 stdin=message.encode(),
-                merge_stderr=True,
-                box=place.box,
             )
-            cancelled = examination.verifiers.cancelled
-            ended = supervisor.run(command, limits=_COMMIT_LIMITS, on_output=output.feed, cancelled=cancelled)
     except RalphError as error:
         return f"the hooks could not be run: {error}"
-    if ended.killed_by == "interrupted":
-        raise Cancelled
     if ended.exit_code == 0:
         return None
-    told = examination.verifiers.redactor.clean(output.text()).strip().splitlines() or ["no reason was given"]
+    told = verifiers.redactor.clean(output.text()).strip().splitlines() or ["no reason was given"]
     late = f"the hooks did not end within {_COMMIT_LIMITS.wall_time:g} s" if ended.killed_by else ""
     first = late or (ended.failure.message if ended.failure else told.pop())
     return "\n".join([first, *told]).strip()
@@ -361,9 +346,5 @@ def _with_hooks(place: Place, folder: Path) -> Place:
     """The place with the user's hooks where they are outside of the sandbox."""
     if place.box is None:
         return place
-    real = folder.resolve()
-    return replace(place, box=replace(place.box, read_only=(*place.box.read_only, (real, folder))))
-
-
-def _is_hook(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
+    read_only = (*place.box.read_only, (folder.resolve(), folder))
+    return replace(place, box=replace(place.box, read_only=read_only))

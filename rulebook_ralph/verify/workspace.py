@@ -7,7 +7,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from threading import Condition
@@ -22,23 +22,53 @@ from rulebook_ralph.process import supervisor
 from rulebook_ralph.process.box import Box, NoBox, daemon_places, probe_box
 from rulebook_ralph.process.streams import HeadTail
 from rulebook_ralph.report.events import Event, Notice
+from rulebook_ralph.tasks.patterns import Globs
 from rulebook_ralph.tasks.results import feedback_excerpt
 
-SHELL = "/bin/sh"
-MANIFESTS = frozenset(
-    (
-        "package.json", "package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock", "bun.lock",
-        "pyproject.toml", "uv.lock", "poetry.lock", "setup.py", "setup.cfg", "Pipfile.lock", "Cargo.toml", "Cargo.lock",
-        "go.mod", "go.sum", "Gemfile.lock", "composer.lock",
-    )
-)  # fmt: skip
-"""Files after whose change a setup is run again; and requirements*.txt."""
-_SETUP_SECONDS = 3600.0
-_HEAD, _TAIL = 4_000, 16_000
+MANIFESTS = (
+    *("package.json", "package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock", "bun.lock"),
+    *("pyproject.toml", "uv.lock", "poetry.lock", "setup.py", "setup.cfg", "Pipfile.lock", "requirements*.txt"),
+    *("Cargo.toml", "Cargo.lock", "go.mod", "go.sum", "Gemfile.lock", "composer.lock"),
+)
+"""Files after whose change a setup is run again."""
+_SETUP_LIMITS = supervisor.ProcessLimits(wall_time=3600)
 
 
 class Cancelled(Exception):  # noqa: N818 - an order, not an error
     """The run was told to end while a command ran: it said nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A clone as commands are run in it: its folder as it really is, and as a process in it sees it; its sandbox; and
+    the environment there. `renew` has the tree of a gate's clone stand again, with what git ignores.
+    """
+
+    folder: Path
+    inside: Path
+    box: Box | None
+    environment: Callable[[Mapping[str, str]], Mapping[str, str]]
+    renew: Callable[[], None] = lambda: None
+
+    def run(
+        self,
+        script: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        limits: supervisor.ProcessLimits,
+        on_output: Callable[[bytes], None],
+        cancelled: Flag,
+        stdin: bytes | None = None,
+        cwd: Path | None = None,
+        merge_stderr: bool = True,
+    ) -> supervisor.Ended:
+        """Run a shell's script, with its arguments, to its end. Raises Cancelled."""
+        argv = ("/bin/sh", "-c", *script)
+        command = supervisor.Command(argv, cwd or self.inside, environment, stdin, merge_stderr, self.box)
+        ended = supervisor.run(command, limits=limits, on_output=on_output, cancelled=cancelled)
+        if ended.killed_by == "interrupted":
+            raise Cancelled
+        return ended
 
 
 class ClonePreparer:
@@ -64,34 +94,23 @@ class ClonePreparer:
         self._cancelled = cancelled
         self._report = report
         self._copies = find_given(repository, copy=self._settings.copy, link=self._settings.link)
-        found = NoBox("switched off (sandbox: off)") if config.sandbox.mode == "off" else probe_box(environment)
+        found = probe_box(environment) if config.sandbox.mode != "off" else None
         self._bwrap = None if isinstance(found, NoBox) else found
-        self.no_box = found.reason if isinstance(found, NoBox) else ""
-        daemons = daemon_places(environment, docker=config.sandbox.docker)
-        self._hidden = (*hidden, *daemons)
-
-    @property
-    def why_unprotected(self) -> str:
+        self.why_unprotected = found.reason if isinstance(found, NoBox) else ""
         """What is to be said at the start; empty where there is a box, or none is wanted."""
-        return "" if self.no_box.startswith("switched off") else self.no_box
+        self._hidden = (*hidden, *daemon_places(environment, docker=config.sandbox.docker))
 
-    def box(self, clone: Clone) -> Box | None:
-        """The box for processes in the clone; None where they run without one."""
+    def place(self, clone: Clone) -> Place:
+        """How processes run in the clone: in a box at the repository's own path. Without one, paths of the environment
+        into the user's tree lead into the clone.
+        """
         if self._bwrap is None:
-            return None
+            old, new = str(self._repository.root), str(clone.root)
+            moved = lambda given: {name: _moved(value, old, new) for name, value in given.items()}  # noqa: E731
+            return Place(clone.root, clone.root, None, moved)
         links = [path for path in self._settings.link if (self._repository.root / path).exists()]
-        return box_of(clone, self._repository, bwrap=self._bwrap, hidden=self._hidden, links=links)
-
-    def root_inside(self, clone: Clone) -> Path:
-        """Where a process in the clone sees it: in a box at the repository's own path."""
-        return clone.root if self._bwrap is None else self._repository.root
-
-    def environment(self, clone: Clone, given: Mapping[str, str]) -> dict[str, str]:
-        """The environment of a process in the clone. Without a box, paths into the user's tree lead into the clone."""
-        if self._bwrap is not None:
-            return dict(given)
-        old, new = str(self._repository.root), str(clone.root)
-        return {name: _moved(value, old, new) for name, value in given.items()}
+        box = box_of(clone, self._repository, bwrap=self._bwrap, hidden=self._hidden, links=links)
+        return Place(clone.root, self._repository.root, box, dict)
 
     def prepare(self, clone: Clone, commit: str, tree: str, *, keep: bool = False) -> None:
         """Have that tree stand in the clone, set up. With `keep` what git ignores there stays, caches of builds among
@@ -109,52 +128,29 @@ class ClonePreparer:
             clone.forget_prepared()
             clone.hold(commit, tree=tree)
         note.unlink(missing_ok=True)
-        give(
-            self._repository,
-            clone.root,
-            copies=self._copies,
-            links=self._settings.link,
-            boxed=self._bwrap is not None,
-        )
+        boxed = self._bwrap is not None
+        give(self._repository, clone.root, copies=self._copies, links=self._settings.link, boxed=boxed)
         if self._settings.setup:
-            self._set_up(clone)
+            self._set_up(self.place(clone), self._settings.setup)
         clone.mark_prepared()
         note.write_text(wanted, "ascii")
 
-    def _set_up(self, clone: Clone) -> None:
-        self._report(Notice("info", f"setting up a workspace: {self._settings.setup}"))
-        output = HeadTail(head=_HEAD, tail=_TAIL)
-        ended = supervisor.run(
-            supervisor.Command(
-                (SHELL, "-c", self._settings.setup),
-                self.root_inside(clone),
-                self.environment(clone, self._environment),
-                merge_stderr=True,
-                box=self.box(clone),
-            ),
-            limits=supervisor.ProcessLimits(wall_time=_SETUP_SECONDS),
-            on_output=output.feed,
-            cancelled=self._cancelled,
-        )
-        if ended.killed_by == "interrupted":
-            raise Cancelled
-        if ended.exit_code == 0:
-            return
-        told = feedback_excerpt(self._clean(output.text()).strip(), head=2, tail=12)
-        why = ended.failure.message if ended.failure else f"exit code {ended.exit_code}"
-        raise RalphError(f"workspace.setup failed ({why}): {self._settings.setup}\n{told}")
+    def _set_up(self, place: Place, setup: str) -> None:
+        self._report(Notice("info", f"setting up a workspace: {setup}"))
+        output = HeadTail(head=4_000, tail=16_000)
+        environment = place.environment(self._environment)
+        ended = place.run([setup], environment, limits=_SETUP_LIMITS, on_output=output.feed, cancelled=self._cancelled)
+        if ended.exit_code != 0:
+            told = feedback_excerpt(self._clean(output.text()).strip(), head=2, tail=12)
+            why = ended.failure.message if ended.failure else f"exit code {ended.exit_code}"
+            raise RalphError(f"workspace.setup failed ({why}): {setup}\n{told}")
 
     def _digest(self, tree: str) -> str:
         """Names all that a setup depends on: the command, what is given, and the manifests of the tree."""
-        entries = self._repository.entries(tree) if self._settings.setup else {}
-        manifests = sorted((path, entry.oid) for path, entry in entries.items() if _is_manifest(path))
-        whole = repr((self._settings, self._copies, self._bwrap is not None, manifests))
+        entries, manifests = self._repository.entries(tree) if self._settings.setup else {}, Globs(MANIFESTS)
+        found = sorted((path, entry.oid) for path, entry in entries.items() if manifests.match(path))
+        whole = repr((self._settings, self._copies, self._bwrap is not None, found))
         return hashlib.sha256(whole.encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _is_manifest(path: str) -> bool:
-    name = PurePosixPath(path).name
-    return name in MANIFESTS or (name.startswith("requirements") and name.endswith(".txt"))
 
 
 def _read(path: Path) -> str:
@@ -166,42 +162,14 @@ def _read(path: Path) -> str:
 
 def _moved(value: str, old: str, new: str) -> str:
     """A path, or a list of paths, with those below `old` below `new`."""
-    if old not in value:
-        return value
-    entries = value.split(os.pathsep)
-    return os.pathsep.join(
-        new + entry[len(old) :] if entry == old or entry.startswith(f"{old}/") else entry for entry in entries
-    )
+    entries = value.split(os.pathsep) if old in value else ()
+    moved = (new + entry[len(old) :] if f"{entry}/".startswith(f"{old}/") else entry for entry in entries)
+    return os.pathsep.join(moved) if entries else value
 
 
 # Where gates run
 
 _MOST = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where commands run: a clone's folder as it really is and as a process in it sees it, and its sandbox."""
-
-    folder: Path
-    inside: Path
-    box: Box | None
-    environment: Callable[[Mapping[str, str]], Mapping[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Stand:
-    """A tree in a clone, until it is given back."""
-
-    place: Place
-    clone: Clone
-    workspace: ClonePreparer
-    commit: str
-    tree: str
-
-    def renew(self) -> None:
-        """Have exactly the tree stand again, with what git ignores: what one gate built, the next one finds."""
-        self.workspace.prepare(self.clone, self.commit, self.tree, keep=True)
 
 
 class GateClones:
@@ -212,56 +180,37 @@ class GateClones:
         self._workspace = workspace
         self._several = several
         self._free: list[int] = []
-        self._busy: set[int] = set()
+        self._busy = 0
         self._is_alone = False
         self._changed = Condition()
 
     def idle(self) -> int:
         """How many clones may be used at once now."""
-        if not self._several:
-            return 1
         processors = os.cpu_count() or 1
-        try:
-            spare = int(processors - os.getloadavg()[0])
-        except OSError:
-            spare = 0
-        return max(1, min(_MOST, processors, 1 + spare))
+        return max(1, min(_MOST, processors, 1 + int(processors - os.getloadavg()[0]))) if self._several else 1
 
     @contextmanager
-    def at(self, tree: str, commit: str, *, alone: bool = False) -> Iterator[Stand]:
-        """A clone in which the tree stands, set up, HEAD at the commit; `alone`: with no other one in use.
-
-        Raises RalphError where the setup fails.
+    def at(self, tree: str, commit: str, *, alone: bool = False) -> Iterator[Place]:
+        """A clone in which the tree stands, set up, HEAD at the commit; `alone`: with no other one in use. What one
+        gate builds in it the next one finds. Raises RalphError where the setup fails.
         """
-        number = self._take(alone=alone)
+        with self._changed:
+            while self._is_alone or self._busy >= (1 if alone else self.idle()):
+                self._changed.wait(1.0)  # the load of the machine changes without a word
+            self._is_alone = alone
+            self._busy += 1
+            number = self._free.pop() if self._free else self._busy
         try:
             clone = self._clones.open(f"gate-{number}")
             self._workspace.prepare(clone, commit, tree)
-            place = Place(
-                clone.root,
-                self._workspace.root_inside(clone),
-                self._workspace.box(clone),
-                partial(self._workspace.environment, clone),
-            )
-            yield Stand(place, clone, self._workspace, commit, tree)
+            renew = partial(self._workspace.prepare, clone, commit, tree, keep=True)
+            yield replace(self._workspace.place(clone), renew=renew)
         finally:
-            self._give_back(number)
-
-    def _take(self, *, alone: bool) -> int:
-        with self._changed:
-            while self._is_alone or len(self._busy) >= (1 if alone else self.idle()):
-                self._changed.wait(1.0)  # the load of the machine changes without a word
-            self._is_alone = alone
-            number = self._free.pop() if self._free else len(self._busy) + 1
-            self._busy.add(number)
-            return number
-
-    def _give_back(self, number: int) -> None:
-        with self._changed:
-            self._busy.discard(number)
-            self._free.append(number)
-            self._is_alone = False
-            self._changed.notify_all()
+            with self._changed:
+                self._busy -= 1
+                self._free.append(number)
+                self._is_alone = False
+                self._changed.notify_all()
 
 
 # What a clone is given of the user's tree

@@ -41,7 +41,7 @@ class Gates:
     def __init__(self, root: Path, results: Sequence[CheckResult] = ()) -> None:
         self.root = root
         self.results = tuple(results)
-        self.environment = dict(os.environ)
+        self.environment = {**os.environ, **IDENTITY}
         self.commands: list[str] = []
 
     def command(self, tree: str, external: External, *, step: str, commit: str = "") -> CheckResult:
@@ -68,10 +68,7 @@ class Gates:
         subprocess.run(["git", "checkout", "-q", commit], cwd=folder, check=True)
         subprocess.run(["git", "read-tree", "-u", "--reset", tree], cwd=folder, check=True)
         subprocess.run(["git", "read-tree", commit], cwd=folder, check=True)
-        yield SimpleNamespace(place=Place(folder, folder, None, lambda environment: environment))
-
-    def environment_in(self, place: Place) -> Mapping[str, str]:
-        return {**place.environment(self.environment), **IDENTITY}
+        yield Place(folder, folder, None, dict)
 
 
 @dataclass
