@@ -41,7 +41,7 @@ from rulebook_ralph.run.workers import Worker, Workers
 from rulebook_ralph.tasks import disk
 from rulebook_ralph.tasks.model import Task, Value
 from rulebook_ralph.tasks.results import Verdict
-from rulebook_ralph.verify.gates import GateRun
+from rulebook_ralph.verify.execution import GateRun
 
 AGENT = "claude"
 """The session does the work of every stage, whatever agents are configured."""

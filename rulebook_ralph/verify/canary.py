@@ -19,7 +19,7 @@ from rulebook_ralph.tasks.model import STATE_FOLDER
 from rulebook_ralph.tasks.patterns import Globs
 from rulebook_ralph.verify.case import Verifiers
 from rulebook_ralph.verify.check_files import CheckFiles
-from rulebook_ralph.verify.gates import GateRun
+from rulebook_ralph.verify.execution import GateRun
 from rulebook_ralph.verify.workspace import MANIFESTS
 
 _FILE = "canaries.json"

@@ -10,7 +10,8 @@ from rulebook_ralph.config.settings import StepKind, VerificationStep
 from rulebook_ralph.tasks.patterns import Globs
 from rulebook_ralph.tasks.results import CheckResult
 from rulebook_ralph.tasks.text import counted, some
-from rulebook_ralph.verify.gates import GateRun, not_run
+from rulebook_ralph.verify.execution import GateRun
+from rulebook_ralph.verify.gates import result_of
 
 Runs = Mapping[str, GateRun]
 """What gates said of one tree, by the name of the gate."""
@@ -192,7 +193,7 @@ def skipped(
     if required and found.keys() >= required:  # nothing would prove the work
         found = {name: step for name, step in found.items() if name not in required}
     return {
-        name: not_run(step, f"no changed file matches {some(step.when, 3)}", skipped=True)
+        name: result_of(step, passed=False, skipped=True, reason=f"no changed file matches {some(step.when, 3)}")
         for name, step in found.items()
     }
 

@@ -30,7 +30,7 @@ from rulebook_ralph.verify.check_files import (
     with_checks,
 )
 from rulebook_ralph.verify.decision import Difference, Runs, by_step, skipped
-from rulebook_ralph.verify.gates import GateRun
+from rulebook_ralph.verify.execution import GateRun
 from rulebook_ralph.verify.questions import OpenItem
 from rulebook_ralph.verify.rules import required_kinds
 

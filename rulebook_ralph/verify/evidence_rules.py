@@ -11,7 +11,8 @@ from rulebook_ralph.tasks.results import AskedItem, Evidence, Verdict, feedback_
 from rulebook_ralph.tasks.text import clipped, counted, some
 from rulebook_ralph.verify.case import Case, Examination, again
 from rulebook_ralph.verify.decision import Difference
-from rulebook_ralph.verify.gates import GateRun, red_words
+from rulebook_ralph.verify.execution import GateRun
+from rulebook_ralph.verify.gates import red_words
 from rulebook_ralph.verify.questions import OpenItem, ask_about
 from rulebook_ralph.verify.rules import awaiting_approval, is_promised, nothing_changed, says_blocked
 from rulebook_ralph.verify.test_counts import TestRun

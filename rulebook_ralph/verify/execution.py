@@ -1,15 +1,19 @@
-"""A check's command in a shell: its output searched whole, read for names of tests, and kept in part."""
+"""A check's command in a shell: its output searched whole, read for tests, kept in part; and what a run of it says."""
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event as Flag
+from typing import Self
+
+from msgspec.structs import replace
 
 from rulebook_ralph.process import supervisor
 from rulebook_ralph.process.streams import HeadTail, LineSplitter
 from rulebook_ralph.tasks.criteria import External
-from rulebook_ralph.verify.test_counts import NO_TESTS, TestRun
+from rulebook_ralph.tasks.results import CheckResult
+from rulebook_ralph.verify.test_counts import NO_TESTS, Outcome, TestRun
 from rulebook_ralph.verify.test_names import TestOutput
 from rulebook_ralph.verify.workspace import Place
 
@@ -17,17 +21,51 @@ _HEAD = 16 * 1024
 _TAIL = 48 * 1024
 _LONGEST_LINE = 256 * 1024
 _LONGEST_TEXT = 200
+MOST_FAILING = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Execution:
-    """What a command did. `problems` say what was not as expected; empty where it passed. `output` has no secrets."""
+class GateRun:
+    """What a gate said of a tree, and what its output told of tests."""
 
-    problems: tuple[str, ...] = ()
-    exit_code: int | None = None
-    output: str = ""
-    duration_ms: int = 0
+    result: CheckResult
     tests: TestRun = NO_TESTS
+
+    @property
+    def step(self) -> str:
+        return self.result.step
+
+    def best_of(self, other: Self) -> Self:
+        """Of two runs on one tree: a test that passed in either of them is flaky, and is not what decides."""
+        better = self if self.result.passed else other
+        names = _best(self, other)
+        failing = tuple(sorted(name for name, told in names.items() if told in ("failed", "error")))
+        fewer = min((each.tests for each in (self, other)), key=lambda tests: tests.failed or 0)
+        tests = TestRun(
+            names or None,
+            fewer.ran,
+            len(failing) if names else fewer.failed,
+            self.tests.complete and other.tests.complete,
+            self.tests.varies or other.tests.varies,
+            self.tests.unnamed & other.tests.unnamed,
+        )
+        flaky = self.result.passed != other.result.passed or self.result.flaky
+        attempts = self.result.attempts + other.result.attempts
+        return GateRun(replace(better.result, flaky=flaky, attempts=attempts, failing=failing[:MOST_FAILING]), tests)
+
+
+def _best(one: GateRun, other: GateRun) -> dict[str, Outcome]:
+    """The names of two runs, each with the better outcome. What a run does not name passed there, where it names only
+    failures; else it stays as the other says.
+    """
+    order: tuple[Outcome, ...] = ("passed", "skipped", "failed", "error")
+    names: dict[str, Outcome] = {}
+    for run, beside in ((one, other), (other, one)):
+        passed = not beside.tests.complete and (beside.result.passed or bool(beside.tests.ran))
+        for name, told in (run.tests.names or {}).items():
+            there = (beside.tests.names or {}).get(name, "passed" if passed else told)
+            names[name] = min(told, there, key=order.index)
+    return names
 
 
 def execute(
@@ -37,28 +75,29 @@ def execute(
     *,
     clean: Callable[[str], str],
     cancelled: Flag,
-) -> Execution:
+) -> GateRun:
     """Run the command in that place, to its end or its time limit. `clean` takes secrets out of a text that may be cut.
     Raises Cancelled, and nothing else.
     """
     taken = _Taken((external.output_contains, external.output_not_contains), str(place.inside))
     limits = supervisor.ProcessLimits(wall_time=external.timeout)
+    result = CheckResult(step="", method="external", command=external.command, passed=False)
     try:
         cwd = _folder(place, external.working_dir)
         ended = place.run(
             [external.command], environment, limits=limits, on_output=taken.feed, cancelled=cancelled, cwd=cwd
         )
     except ValueError as error:
-        return Execution((f"not run: the folder {external.working_dir!r}: {error}",))
-    code: int | None = None
+        return GateRun(replace(result, reason=f"not run: the folder {external.working_dir!r}: {error}"))
     if ended.failure is not None:
-        problems = [f"could not start: {ended.failure.message}"]
+        result = replace(result, reason=f"could not start: {ended.failure.message}")
     elif ended.killed_by is not None:
-        problems = [f"did not end within {external.timeout:g} s"]
+        result = replace(result, reason=f"did not end within {external.timeout:g} s")
     else:
-        code = ended.exit_code
-        problems = list(_differences(external, code, taken.absent))
-    return Execution(tuple(problems), code, clean(taken.text()), ended.duration_ms, taken.tests.result())
+        reason = "; ".join(_differences(external, ended.exit_code, taken.absent))
+        result = replace(result, passed=not reason, exit_code=ended.exit_code, reason=reason)
+    result = replace(result, output=clean(taken.text()), duration_ms=ended.duration_ms)
+    return GateRun(result, taken.tests.result())
 
 
 def _differences(external: External, code: int | None, absent: Collection[str]) -> Iterator[str]:

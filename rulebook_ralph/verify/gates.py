@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, ExitStack
 from copy import copy
 from dataclasses import dataclass, field
 from threading import Event as Flag
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -20,62 +21,15 @@ from rulebook_ralph.report import events
 from rulebook_ralph.tasks.criteria import External
 from rulebook_ralph.tasks.model import STATE_FOLDER
 from rulebook_ralph.tasks.results import CheckResult
-from rulebook_ralph.verify.execution import Execution, execute
+from rulebook_ralph.verify.execution import MOST_FAILING, GateRun, execute
 from rulebook_ralph.verify.redaction import Redactor
-from rulebook_ralph.verify.test_counts import NO_TESTS, Outcome, TestRun
+from rulebook_ralph.verify.test_counts import TestRun
 from rulebook_ralph.verify.test_names import asking_for_names
-from rulebook_ralph.verify.workspace import Cancelled, ClonePreparer, GateClones, Place
+from rulebook_ralph.verify.workspace import ClonePreparer, GateClones, Place
 
-__all__ = ["Cancelled", "GateRun", "GateRunner"]
-
-_MOST_FAILING = 50
 _MISSING = re.compile(r"not found|No such file|No module named|Cannot find (?:module|package)|ENOENT")
 _LACKING = "gate {}: if it passes in your tree, Ralph's clone lacks something; see `workspace` in config.yaml"
 RED_BEFORE = "red on the base too"
-
-
-@dataclass(frozen=True, slots=True)
-class GateRun:
-    """What a gate said of a tree, and what its output told of tests."""
-
-    result: CheckResult
-    tests: TestRun = NO_TESTS
-
-    @property
-    def step(self) -> str:
-        return self.result.step
-
-    def best_of(self, other: "GateRun") -> "GateRun":
-        """Of two runs on one tree: a test that passed in either of them is flaky, and is not what decides."""
-        better = self if self.result.passed else other
-        names = _best(self, other)
-        failing = tuple(sorted(name for name, told in names.items() if told in ("failed", "error")))
-        fewer = min((each.tests for each in (self, other)), key=lambda tests: tests.failed or 0)
-        tests = TestRun(
-            names or None,
-            fewer.ran,
-            len(failing) if names else fewer.failed,
-            self.tests.complete and other.tests.complete,
-            self.tests.varies or other.tests.varies,
-            self.tests.unnamed & other.tests.unnamed,
-        )
-        flaky = self.result.passed != other.result.passed or self.result.flaky
-        attempts = self.result.attempts + other.result.attempts
-        return GateRun(replace(better.result, flaky=flaky, attempts=attempts, failing=failing[:_MOST_FAILING]), tests)
-
-
-def _best(one: GateRun, other: GateRun) -> dict[str, Outcome]:
-    """The names of two runs, each with the better outcome. What a run does not name passed there, where it names only
-    failures; else it stays as the other says.
-    """
-    order: tuple[Outcome, ...] = ("passed", "skipped", "failed", "error")
-    names: dict[str, Outcome] = {}
-    for run, beside in ((one, other), (other, one)):
-        passed = not beside.tests.complete and (beside.result.passed or bool(beside.tests.ran))
-        for name, told in (run.tests.names or {}).items():
-            there = (beside.tests.names or {}).get(name, "passed" if passed else told)
-            names[name] = min(told, there, key=order.index)
-    return names
 
 
 class GateRunner:
@@ -100,7 +54,7 @@ class GateRunner:
         self._clean = redactor.clean_cut
         self._cancelled = cancelled
         self.report = report
-        self._commands: dict[tuple[str, External], Execution] = {}
+        self._commands: dict[tuple[str, External], GateRun] = {}
         self._known: dict[tuple[str, str], GateRun] = {}
         self._keys: dict[str, str] = {}
         self._commits: dict[str, str] = {}
@@ -176,18 +130,11 @@ class GateRunner:
                 with self.stand(tree) as place:
                     self._commands[key] = self._execute(external, place, self.environment)
             except RalphError as error:
-                self._commands[key] = Execution((f"not run: {error}",))
-        execution = self._commands[key]
-        result = CheckResult(
-            step=step,
-            method="external",
-            command=external.command,
-            passed=not execution.problems,
-            exit_code=execution.exit_code,
-            reason="; ".join(execution.problems),
-            output=execution.output,
-            duration_ms=execution.duration_ms,
-        )
+                failed = CheckResult(
+                    step=step, method="external", command=external.command, passed=False, reason=f"not run: {error}"
+                )
+                self._commands[key] = GateRun(failed)
+        result = replace(self._commands[key].result, step=step)
         if not known:
             self.report(events.GateEnded(result, about=about))
         return result
@@ -259,7 +206,8 @@ class GateRunner:
             if session.on_base:
                 raise
             first, _, output = str(error).partition("\n")
-            found = tuple(GateRun(not_run(step, f"not run: {first}", output)) for step in steps)
+            reason = f"not run: {first}"
+            found = tuple(GateRun(result_of(step, passed=False, reason=reason, output=output)) for step in steps)
         for step, run in zip(steps, found, strict=True):
             self._known[session.key, _named(step)] = run
             result = run.result
@@ -276,30 +224,27 @@ class GateRunner:
         """One gate, tried again as often as it may be. Output and exit code are the last try's."""
         external, environment = external_of(step), {**self.environment, **step.env}
         tries = [self._execute(external, place, environment)]
-        while tries[-1].problems and len(tries) <= step.retries:
+        while tries[-1].result.failed and len(tries) <= step.retries:
             tries.append(self._execute(external, place, environment))
-        first, last = ("; ".join(each.problems) for each in (tries[0], tries[-1]))
+        first, last, tests = tries[0].result, tries[-1].result, tries[-1].tests
+        reason = last.reason
         if len(tries) > 1:
-            last = f"{last} (the last of {len(tries)} tries)" if last else ""
-            last = last or f"failed at first ({first}), passed at try {len(tries)}"
-        passed, tests = not tries[-1].problems, tries[-1].tests
-        result = CheckResult(
-            step=step.name,
-            kind=step.kind,
-            command=step.command,
-            passed=passed,
-            required=step.required,
-            exit_code=tries[-1].exit_code,
-            reason=last,
-            output=tries[-1].output,
-            duration_ms=sum(each.duration_ms for each in tries),
-            failing=tuple(sorted(tests.failing)[:_MOST_FAILING]),
-            flaky=passed and len(tries) > 1,
+            reason = f"{reason} (the last of {len(tries)} tries)" if reason else ""
+            reason = reason or f"failed at first ({first.reason}), passed at try {len(tries)}"
+        result = result_of(
+            step,
+            passed=last.passed,
+            exit_code=last.exit_code,
+            reason=reason,
+            output=last.output,
+            duration_ms=sum(each.result.duration_ms for each in tries),
+            failing=tuple(sorted(tests.failing)[:MOST_FAILING]),
+            flaky=last.passed and len(tries) > 1,
             attempts=len(tries),
         )
         return GateRun(result, tests)
 
-    def _execute(self, external: External, place: Place, environment: Mapping[str, str]) -> Execution:
+    def _execute(self, external: External, place: Place, environment: Mapping[str, str]) -> GateRun:
         around = {**place.environment(environment), **asking_for_names(external.command, environment)}
         return execute(external, place, around, clean=self._clean, cancelled=self._cancelled)
 
@@ -357,14 +302,5 @@ def _named(step: VerificationStep) -> str:
     return repr(step)
 
 
-def not_run(step: VerificationStep, reason: str, output: str = "", *, skipped: bool = False) -> CheckResult:
-    return CheckResult(
-        step=step.name,
-        kind=step.kind,
-        command=step.command,
-        passed=False,
-        required=step.required,
-        skipped=skipped,
-        reason=reason,
-        output=output,
-    )
+def result_of(step: VerificationStep, **values: Any) -> CheckResult:
+    return CheckResult(step=step.name, kind=step.kind, command=step.command, required=step.required, **values)

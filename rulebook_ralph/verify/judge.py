@@ -16,7 +16,6 @@ from rulebook_ralph.verify.case import Case, Examination, Judgement, Verifiers
 from rulebook_ralph.verify.criteria import criteria_hold
 from rulebook_ralph.verify.evidence import Table
 from rulebook_ralph.verify.evidence_rules import evidence_holds, gates_hold, something_changed
-from rulebook_ralph.verify.gates import Cancelled
 from rulebook_ralph.verify.hooks import commit_hooks_agree, hooks_after_gates, hooks_before_gates
 from rulebook_ralph.verify.review import reviewers_agree
 from rulebook_ralph.verify.rules import (
@@ -27,6 +26,7 @@ from rulebook_ralph.verify.rules import (
     says_blocked,
     stop_criteria_met,
 )
+from rulebook_ralph.verify.workspace import Cancelled
 
 LONGEST_REASON = 120
 """A reason is one line; what is told of it in full stands in the feedback and the checks."""

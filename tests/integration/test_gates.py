@@ -14,7 +14,7 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.process.box import NoBox, probe_box
 from rulebook_ralph.report.events import GateEnded, Notice
 from rulebook_ralph.tasks.criteria import External
-from rulebook_ralph.verify.gates import Cancelled
+from rulebook_ralph.verify.workspace import Cancelled
 from tests.judging import VERBOSE, YES, Court
 
 Made = Callable[..., Court]

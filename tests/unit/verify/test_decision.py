@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rulebook_ralph.tasks.results import CheckResult
 from rulebook_ralph.verify.decision import excuses, lost, not_held, only_new_names, red_beyond, turned
-from rulebook_ralph.verify.gates import GateRun
+from rulebook_ralph.verify.execution import GateRun
 from rulebook_ralph.verify.test_counts import Outcome, TestRun
 
 OUTCOMES: list[Outcome] = ["passed", "failed", "error", "skipped"]
