@@ -18,7 +18,7 @@ _PYTEST_OPTIONS = "-rap --continue-on-collection-errors --maxfail=0"
 _JEST = " \u203a "
 _SEPARATORS = (" > ", _JEST)
 
-MISSING_NAME = re.compile(
+_MISSING_NAME = re.compile(
     r"\b(?:ImportError|ModuleNotFoundError|NameError|AttributeError|ReferenceError)\b"
     r"|is not a (?:function|constructor)|is not defined|does not provide an export|Cannot (?:find|read)\b"
     r"|unexpected keyword argument|cannot find \w+ `|^undefined: "
@@ -64,8 +64,7 @@ class TestOutput:
         if ran is None and names:
             ran = sum(told in ("passed", "failed") for told in names.values())
             failed = sum(told in ("failed", "error") for told in names.values())
-        failing = [name for name, told in names.items() if told == "failed"]
-        unnamed = frozenset(name for name in failing if MISSING_NAME.search(found.error_of(name)))
+        unnamed = frozenset(name for name, told in names.items() if told == "failed" and found.is_unnamed(name))
         passed = sum(told == "passed" for told in found.names.values())
         complete = bool(names) and passed >= (ran or 0) - (failed or 0)
         return TestRun(names or None, ran, failed, complete, found.varies, unnamed)
@@ -110,38 +109,45 @@ class _Found:
         if name and line.strip():
             self.errors.setdefault(name, line.strip())
 
-    def error_of(self, name: str) -> str:
-        """The error of a test; pytest heads it by its name without the file."""
-        return self.errors.get(name) or self.errors.get(name.partition("::")[2].replace("::", "."), "")
+    def is_unnamed(self, name: str) -> bool:
+        """Whether a test only found a name missing; pytest heads its error by its name without the file."""
+        error = self.errors.get(name) or self.errors.get(name.partition("::")[2].replace("::", "."), "")
+        return _MISSING_NAME.search(error) is not None
 
 
-class _Pytest:
+class _Reader:
+    """Of one kind of output, line by line. `_failed` is the test whose error is told next."""
+
+    _failed = ""
+
+    def __init__(self, found: _Found) -> None:
+        self._found = found
+
+    def read(self, line: str) -> bool:
+        """Whether it knows the line."""
+        raise NotImplementedError
+
+
+class _Pytest(_Reader):
     """Its short summary (`-rap`), and the first line of each failure."""
 
     _LINE = re.compile(r"(PASSED|FAILED|ERROR|XFAIL|XPASS|SUBFAILED\S*|SUBFAIL) (\S.*)")
     _HEAD = re.compile(r"_{3,} (?:ERROR at \w+ of )?(\S.*?)(?: \(.*\))? _{3,}")
     _OUTCOMES: Mapping[str, Outcome] = {"PASSED": "passed", "XPASS": "passed", "XFAIL": "skipped"}
 
-    def __init__(self, found: _Found) -> None:
-        self._found = found
-        self._head = ""
-
     def read(self, line: str) -> bool:
         if found := self._LINE.fullmatch(line):
             return self._outcome(found[1], found[2])
         if line.startswith("___") and (found := self._HEAD.fullmatch(line)):
-            self._head = found[1]
-            return True
-        if self._head and line.startswith("E  "):
-            self._found.error(self._head, line[2:])
-            return True
-        return False
+            self._failed = found[1]
+        elif self._failed and line.startswith("E  "):
+            self._found.error(self._failed, line[2:])
+        else:
+            return False
+        return True
 
     def _outcome(self, word: str, rest: str) -> bool:
-        if word == "PASSED":
-            name, message = rest, ""
-        else:
-            name, message = _without_message(rest)
+        name, message = (rest, "") if word == "PASSED" else _without_message(rest)
         if not re.match(r"[^\s:][^:]*(?:::|\.\w+$)", name):
             return False
         outcome = self._OUTCOMES.get(word, "failed" if "::" in name else "error")
@@ -153,18 +159,15 @@ class _Pytest:
 
 def _without_message(text: str) -> tuple[str, str]:
     """The node id and the message; an id's parameters may hold what divides the two."""
-    bracket, dash = text.find("["), text.find(" - ")
-    if 0 <= bracket < dash:
-        depth = 0
-        for at in range(bracket, len(text)):
-            depth += (text[at] == "[") - (text[at] == "]")
-            rest = text[at + 1 :]
-            if depth == 0 and (not rest or rest.startswith(" - ")):
-                return text[: at + 1], rest[3:]
-    return (text, "") if dash < 0 else (text[:dash], text[dash + 3 :])
+    name, _, message = text.partition(" - ")
+    if "[" in name:
+        for end in (found.end() for found in re.finditer(r"\](?= - |$)", text)):
+            if text.count("[", 0, end) == text.count("]", 0, end):
+                return text[:end], text[end + 3 :]
+    return name, message
 
 
-class _Unittest:
+class _Unittest(_Reader):
     """`-v`, and the headings of failures, which stand without it too."""
 
     _HEAD = re.compile(r"(FAIL|ERROR|UNEXPECTED SUCCESS): (\w+) \(([\w.<>]+)\)")
@@ -173,13 +176,12 @@ class _Unittest:
     _ENDS: Mapping[str, Outcome] = {"ok": "passed", "expected failure": "skipped", "unexpected success": "failed"}
     _ERROR = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Warning)\b.*")
 
-    def __init__(self, found: _Found) -> None:
-        self._found = found
-        self._begun = self._failed = ""
+    _begun = ""
 
     def read(self, line: str) -> bool:
         if found := self._HEAD.match(line):
-            self._failed = self._add(found[2], found[3], "failed")
+            outcome: Outcome = "error" if "_FailedTest" in found[3] else "failed"
+            self._failed = self._found.add(self._name(found[2], found[3]), outcome)
         elif (found := self._BEGUN.fullmatch(line)) and "." in found[2]:
             self._begun = self._name(found[1], found[2])
             self._end(found[3] or "")
@@ -206,9 +208,6 @@ class _Unittest:
             return "skipped"
         return "failed" if told in ("FAIL", "ERROR") else self._ENDS.get(told)
 
-    def _add(self, method: str, place: str, outcome: Outcome) -> str:
-        return self._found.add(self._name(method, place), "error" if "_FailedTest" in place else outcome)
-
     @staticmethod
     def _name(method: str, place: str) -> str:
         """The whole id; before Python 3.11 the parentheses hold only its class."""
@@ -219,48 +218,38 @@ _FILE = re.compile(r"\.?/.*\.[cm]?[jt]sx?")
 """By which node's runner names a file that it could not run."""
 
 
-class _Tap:
+class _Tap(_Reader):
     """The Test Anything Protocol, with the subtests of node's own runner."""
 
     _POINT = re.compile(r"( *)(not )?ok \d+(?: -)?(?: (?!#)(.*?))?(?:\s+#\s*(skip|todo)\b.*)?", re.IGNORECASE)
     _SUBTEST = re.compile(r"( *)# Subtest: (.*)")
     _ERROR = re.compile(r" *(?:error|name): (.+)")
 
-    def __init__(self, found: _Found) -> None:
-        self._found = found
-        self._path: list[str] = []
-        self._failed = ""
+    _path: tuple[str, ...] = ()
 
     def read(self, line: str) -> bool:
         if found := self._SUBTEST.fullmatch(line):
-            self._path = [*self._path[: len(found[1]) // 4], found[2]]
-            return True
-        if found := self._POINT.fullmatch(line):
-            self._point(found)
-            return True
-        if self._failed and (found := self._ERROR.fullmatch(line)):
+            self._path = (*self._path[: len(found[1]) // 4], found[2])
+        elif found := self._POINT.fullmatch(line):
+            if found[3]:
+                self._point(found, " > ".join((*self._path[: len(found[1]) // 4], found[3])))
+        elif self._failed and (found := self._ERROR.fullmatch(line)):
             before = self._found.errors.get(self._failed, "")
             self._found.errors[self._failed] = f"{before} {found[1]}"[:_LONGEST_LINE].strip()
-            return True
-        if self._failed and "failureType: 'subtestsFailed'" in line:
+        elif self._failed and "failureType: 'subtestsFailed'" in line:
             self._found.containers.add(self._failed)
-        return False
+        else:
+            return False
+        return True
 
-    def _point(self, found: re.Match[str]) -> None:
-        depth = len(found[1]) // 4
-        if not found[3]:
-            return
-        name = " > ".join([*self._path[:depth], found[3]])
-        outcome: Outcome = "skipped" if found[4] else "failed" if found[2] else "passed"
-        if outcome == "failed" and _FILE.fullmatch(found[3]):
-            outcome = "error"
-        self._failed = ""
+    def _point(self, found: re.Match[str], name: str) -> None:
+        red: Outcome = "error" if _FILE.fullmatch(found[3]) else "failed"
+        outcome: Outcome = "skipped" if found[4] else red if found[2] else "passed"
         name = self._found.add_once_more(name, outcome)
-        if outcome == "failed":
-            self._failed = name
+        self._failed = name if outcome == "failed" else ""
 
 
-class _Marks:
+class _Marks(_Reader):
     """Runners that list tests with marks below the titles of their suites: mocha, jest, node's `spec`."""
 
     _LINE = re.compile(
@@ -274,16 +263,14 @@ class _Marks:
     _TITLE = re.compile(r"(?P<space> *)▶ (?P<suite>.*)|(?P<indent> +)(?!at |\d+\) )(?P<title>\S.*)")
     _LISTED = re.compile(r" {2}\d+\) (\S.*)| {5,}(\S.*)")
 
-    def __init__(self, found: _Found) -> None:
-        self._found = found
-        self._titles: list[tuple[int, str]] = []
-        self._listed: list[str] = []
-        self._file = self._failed = ""
-        self._ended = False
+    _titles: tuple[tuple[int, str], ...] = ()
+    _listed: tuple[str, ...] = ()
+    _file = ""
+    _ended = False
 
     def read(self, line: str) -> bool:
         if found := self._FILE.fullmatch(line.strip()):
-            self._file, self._titles, self._ended = found[1], [], False
+            self._file, self._titles, self._ended = found[1], (), False
             self._found.varies = True
         elif found := self._BULLET.fullmatch(line):
             self._take_bullet(found[1])
@@ -310,13 +297,10 @@ class _Marks:
 
     def _list(self, found: re.Match[str]) -> None:
         """Mocha lists its failures once more: the titles down to one that ends in a colon, then the error."""
-        if found[1]:
-            self._listed = [found[1]]
-        elif self._listed:
-            self._listed.append(found[2])
+        if found[1] or self._listed:
+            self._listed = (found[1],) if found[1] else (*self._listed, found[2])
         if self._listed and self._listed[-1].endswith(":"):
-            self._failed = _JEST.join(self._listed).removesuffix(":")
-            self._listed = []
+            self._failed, self._listed = _JEST.join(self._listed).removesuffix(":"), ()
         elif self._failed:
             self._found.error(self._failed, found[2] or "")
             self._failed = ""
@@ -331,13 +315,9 @@ class _Marks:
             return
         titles = [title for depth, title in self._titles if depth < indent]
         told = _JEST.join(filter(None, (self._file, *titles, name)))
-        outcome: Outcome = "failed"
-        if mark in self._SKIPPED or found["more"] in ("SKIP", "TODO"):
-            outcome = "skipped"
-        elif mark in self._PASSED:
-            outcome = "passed"
-        if outcome == "failed" and _FILE.fullmatch(name):
-            outcome = "error"
+        red: Outcome = "error" if _FILE.fullmatch(name) else "failed"
+        is_skipped = mark in self._SKIPPED or found["more"] in ("SKIP", "TODO")
+        outcome: Outcome = "skipped" if is_skipped else "passed" if mark in self._PASSED else red
         self._failed = ""
         if any(depth == indent and title == name for depth, title in self._titles):
             self._found.containers.add(told)  # node repeats a suite's title behind its tests
@@ -346,10 +326,10 @@ class _Marks:
             self._failed = told if outcome == "failed" else ""
 
     def _enter(self, indent: int, title: str) -> None:
-        self._titles = [(depth, told) for depth, told in self._titles if depth < indent] + [(indent, title)]
+        self._titles = (*(each for each in self._titles if each[0] < indent), (indent, title))
 
 
-class _Compiled:
+class _Compiled(_Reader):
     """Go and Rust, which list each test on a line."""
 
     _TEST = re.compile(
@@ -357,9 +337,6 @@ class _Compiled:
     )
     _BUILD = re.compile(r"FAIL\s+(\S+) \[(?:build|setup) failed\]|error: could not compile `([^`]+)`.*")
     _OUTCOMES: Mapping[str, Outcome] = {"PASS": "passed", "ok": "passed", "SKIP": "skipped", "ignored": "skipped"}
-
-    def __init__(self, found: _Found) -> None:
-        self._found = found
 
     def read(self, line: str) -> bool:
         if found := self._TEST.fullmatch(line):
