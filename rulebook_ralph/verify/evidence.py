@@ -79,19 +79,17 @@ class Table:
 
     @cached_property
     def files(self) -> CheckFiles:
-        steps = [
+        config = self._verifiers.config
+        texts = [
             GateText(step.name, step.command, step.working_dir, step.kind == "test", tuple(step.env.values()))
             for step in self._gates.steps
         ]
-        own = [
+        texts += [
             GateText(name, each.command, each.working_dir, product=self._products(each)) for name, each in self.commands
         ]
-        config = self._verifiers.config
-        hooks = [GateText(hook.name, hook.command, is_test=False) for hook in config.hooks]
-        commits = dict.fromkeys((self.case.base, self.case.checks_base))
-        return check_files(
-            [*steps, *own, *hooks], *(partial(self._read, commit) for commit in commits), more=config.checks
-        )
+        texts += [GateText(hook.name, hook.command, is_test=False) for hook in config.hooks]
+        reads = [partial(self._read, commit) for commit in dict.fromkeys((self.case.base, self.case.checks_base))]
+        return check_files(texts, *reads, more=config.checks)
 
     @cached_property
     def commands(self) -> tuple[tuple[str, External], ...]:
@@ -103,8 +101,8 @@ class Table:
         )
 
     @cached_property
-    def canaries(self) -> dict[str, Canary]:
-        return dict(canaries(self._verifiers, self.case.base, self._gates.steps, self.files))
+    def canaries(self) -> Mapping[str, Canary]:
+        return canaries(self._verifiers, self.case.base, self._gates.steps, self.files)
 
     @cached_property
     def tests(self) -> tuple[VerificationStep, ...]:
@@ -154,13 +152,13 @@ class Table:
             )
             self.new = by_step(runs)
             found = [(run, self._beyond(run)) for run in runs]
-            red = [(run, difference) for run, difference in found if difference is not None]
-            flaky = [step for run, _ in red if (step := self._step(run)).kind == "test"]
-            doubted = [step for step in flaky if not self._gates.is_confirmed(tree, step)]
+            red = tuple((run, difference) for run, difference in found if difference is not None)
+            steps = [self._step(run.step) for run, _ in red if run.result.kind == "test"]
+            doubted = [step for step in steps if not self._gates.is_confirmed(tree, step)]
             if not doubted:
-                return tuple(red)
+                return red
             for step in doubted:
-                self._gates.again(tree, step, commit=commit)
+                self._again(tree, step.name)
 
     @cached_property
     def base(self) -> Runs:
@@ -172,13 +170,10 @@ class Table:
         base = self.base.get(run.step)
         difference = decision.red_beyond(base, run)
         if difference is None and base is not None and run.result.kind == "test" and decision.excuses(base, run):
-            steady = self._gates.again(self.case.base, self._step(run))
+            steady = self._gates.again(self.case.base, self._step(run.step))
             self.base = {**self.base, run.step: steady}
             difference = decision.red_beyond(steady, run)
         return difference
-
-    def _step(self, run: GateRun) -> VerificationStep:
-        return next(step for step in self.steps if step.name == run.step)
 
     def run_beside(self) -> None:
         """Have the runs of the table made beside each other, where that may be."""
@@ -193,8 +188,8 @@ class Table:
 
     def open_items(self, *, proof: bool) -> tuple[OpenItem, ...]:
         """What the runs leave open; with `proof` also that nothing turned from red to green, where nothing did."""
-        items = [*self._lost(), *self._not_held(), *self._other_configuration(), *self._source(), *self._unasked()]
-        items += self._criteria_changed()
+        found = (self._lost, self._not_held, self._other_configuration, self._source, self._unasked)
+        items = [item for find in (*found, self._criteria_changed) for item in find()]
         if proof and not self._proven() and not self._judged_by_criteria():
             items += self._unproven()
         return tuple(items)
@@ -205,7 +200,7 @@ class Table:
             tests = tuple(test for test in difference.tests if not self._may_change.match(test.partition("::")[0]))
             if tests or not difference.tests:
                 what = f"{difference.step}: tests that passed are not run any more: {difference.why}"
-                yield OpenItem("changed", what, "is that right?", tests, self._changed_paths())
+                yield self._changed_item(what, "is that right?", tests)
 
     def _not_held(self) -> Iterator[OpenItem]:
         """The new code with the base's checks, and with older ones of whose change nobody was asked."""
@@ -215,28 +210,21 @@ class Table:
             if commit == self.case.base and self._gates.same(mixed, self.case.tree):
                 continue
             about = _BASE_CHECKS if commit == self.case.base else _EARLIER_CHECKS
-            runs = by_step(self._gates.run(mixed, self.tests, commit=self.case.base, about=about))
-            for difference in decision.differences(reference, runs, decision.not_held):
-                run = runs[difference.step]
-                steady = self._gates.again(mixed, self._step(run), commit=self.case.base, about=about)
-                held = decision.not_held(reference[run.step], steady)
+            whose = "as they were" if commit == self.case.base else "as they were before an earlier task of this run"
+            for difference in decision.differences(reference, self._runs(mixed, about), decision.not_held):
+                steady = self._again(mixed, difference.step, about)
+                held = decision.not_held(reference[difference.step], steady)
                 if held is not None:
                     self.broken = tuple(dict.fromkeys((*self.broken, *(held.tests or (str(held),)))))
-                    yield self._expectations(held, steady, earlier=commit != self.case.base)
-
-    def _expectations(self, held: Difference, run: GateRun, *, earlier: bool) -> OpenItem:
-        whose = "as they were before an earlier task of this run" if earlier else "as they were"
-        why = "" if held.tests else f": {held.why}"
-        what = f"{held.step} fails with the checks {whose}{why}"
-        ask = "does the task ask for that?"
-        return OpenItem("changed", what, ask, held.tests, self._changed_paths(), run.result.output)
+                    what = f"{held.step} fails with the checks {whose}{'' if held.tests else f': {held.why}'}"
+                    yield self._changed_item(what, "does the task ask for that?", held.tests, steady.result.output)
 
     def _reference(self, commit: str) -> Runs:
         """What the base's code gave with those checks."""
         if commit == self.case.base:
             return self.base_tests
         tree = with_checks(self._repository, self.case.base, commit, self.files, free=lambda _: False)
-        return by_step(self._gates.run(tree, self.tests, commit=self.case.base, about=_BASE_EARLIER_CHECKS))
+        return self._runs(tree, _BASE_EARLIER_CHECKS)
 
     def _other_configuration(self) -> Iterator[OpenItem]:
         """What required gates that are no tests and hooks read: no run with the base's version says anything of it."""
@@ -283,7 +271,7 @@ class Table:
             before = self._command(mixed, name, external, _BASE_CHECKS)
             if not before.passed:
                 what = f"{external.command}: this passes, but not with the check files as they were"
-                yield OpenItem("changed", what, "is that right?", (), self._changed_paths(), before.output)
+                yield self._changed_item(what, "is that right?", output=before.output)
 
     # Proof
 
@@ -292,12 +280,11 @@ class Table:
         tree = self.base_code_new_checks
         there = self.base_tests
         if not self._gates.same(tree, self.case.base):
-            there = by_step(self._gates.run(tree, self.tests, commit=self.case.base, about=_BASE_CODE))
+            there = self._runs(tree, _BASE_CODE)
         for step in self.tests:
             if step.name not in self.new or not decision.turned(there[step.name], self.new[step.name]):
                 continue
-            steady = self._gates.again(tree, step, commit=self.case.base, about=_BASE_CODE)
-            self.turned += decision.turned(steady, self.new[step.name])
+            self.turned += decision.turned(self._again(tree, step.name, _BASE_CODE), self.new[step.name])
         self._there = there
         if not self.turned:
             self.turned = tuple(self._turned_commands(tree))
@@ -306,11 +293,11 @@ class Table:
     def _turned_commands(self, base_code: str) -> Iterator[str]:
         mixed = self.new_code_checks_of(self.case.base)
         for name, external in self.commands:
-            if not self._command(self.case.tree, name, external).passed:
-                continue
-            if self._command(base_code, name, external, _BASE_CODE).passed:
-                continue
-            if self._command(mixed, name, external, _BASE_CHECKS).passed:
+            if (
+                self._command(self.case.tree, name, external).passed
+                and not self._command(base_code, name, external, _BASE_CODE).passed
+                and self._command(mixed, name, external, _BASE_CHECKS).passed
+            ):
                 yield f"{name}: {external.command}"
 
     def _unproven(self) -> Iterator[OpenItem]:
@@ -364,8 +351,17 @@ class Table:
     def _command(self, tree: str, name: str, external: External, about: str = "") -> CheckResult:
         return self._gates.command(tree, external, step=name, commit=self.case.base, about=about)
 
-    def _changed_paths(self) -> tuple[str, ...]:
-        return tuple(change.path for change in self.changed)
+    def _runs(self, tree: str, about: str) -> Runs:
+        return by_step(self._gates.run(tree, self.tests, commit=self.case.base, about=about))
+
+    def _again(self, tree: str, step: str, about: str = "") -> GateRun:
+        return self._gates.again(tree, self._step(step), commit=self.case.base, about=about)
+
+    def _step(self, name: str) -> VerificationStep:
+        return next(step for step in self.steps if step.name == name)
+
+    def _changed_item(self, what: str, ask: str, tests: tuple[str, ...] = (), output: str = "") -> OpenItem:
+        return OpenItem("changed", what, ask, tests, tuple(change.path for change in self.changed), output)
 
     def _loses_lines(self, path: str) -> bool:
         texts = [self._repository.file_of(tree, path) or b"" for tree in (self.case.base, self.case.tree)]
