@@ -106,9 +106,7 @@ def tasks_of(folder: StateFolder) -> tuple[Task, ...]:
     """The tasks that may have commands. Raises RalphError where the list cannot be read."""
     if not folder.prd.exists() and not folder.prd.is_symlink():
         return ()
-    data = prd_file.read_prd_bytes(folder.prd)
-    found = trust.tasks_with_criteria(data)
-    return prd_file.decode_prd_quick(data, name=str(folder.prd)).tasks if found is None else found
+    return prd_file.decode_prd_quick(prd_file.read_prd_bytes(folder.prd), name=str(folder.prd)).tasks
 
 
 def _show(console: Console, commands: Iterable[ConfiguredCommand], new: set[str]) -> None:

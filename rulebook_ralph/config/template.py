@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import FieldInfo
 
 from rulebook_ralph import resources
-from rulebook_ralph.config.editing import one_line
+from rulebook_ralph.config.editing import block_lines, one_line
 from rulebook_ralph.config.settings import Config, Parallel, Sandbox, Verification, VerificationStep, Workspace
 from rulebook_ralph.tasks import disk
 from rulebook_ralph.tasks.struct_reading import fields_of, item_type, struct_by_name, struct_in
@@ -57,41 +57,39 @@ def commented_config(
     lines: list[str] = []
     explained: set[type[msgspec.Struct]] = set()
     for setting in fields_of(Config):
-        section = struct_in(setting.type)
-        text = descriptions(section)[""] if section else descriptions(Config)[setting.encode_name]
-        lines += ["", *_comment(text, "")]
-        if setting.name == "workspace":
-            lines += [line for comment in comments for line in _comment(comment, "")]
+        lines += ["", *_comment(_meaning(setting, Config), "")]
+        for comment in comments if setting.name == "workspace" else ():
+            lines += _comment(comment, "")
         lines += _setting(setting, "", getattr(found, setting.name), explained)
     return _HEAD + "\n".join(lines) + "\n"
 
 
+def _meaning(setting: FieldInfo, struct: type[msgspec.Struct]) -> str:
+    """What a struct's docstring says of a key, else what the section under it says of itself."""
+    section = struct_in(setting.type)
+    return descriptions(struct).get(setting.encode_name) or (descriptions(section)[""] if section else "")
+
+
 def _setting(setting: FieldInfo, indent: str, value: Any, explained: set[type[msgspec.Struct]]) -> Iterator[str]:
-    name = setting.encode_name
-    section, item = struct_in(setting.type), struct_in(item_type(setting.type))
-    if section is not None and section in _SHORT:
+    name, section, item = setting.encode_name, struct_in(setting.type), struct_in(item_type(setting.type))
+    if section in _SHORT:
         yield f"{indent}# {name}: {_SHORT[section]}"
-        return
-    if section is not None:
+    elif section is not None:
         yield f"{indent}{name}:"
         for inner in fields_of(section):
             if section not in explained:
-                nested = struct_in(inner.type)
-                text = descriptions(section).get(inner.encode_name) or (descriptions(nested)[""] if nested else "")
-                yield from _comment(text, f"{indent}  ")
+                yield from _comment(_meaning(inner, section), f"{indent}  ")
             yield from _setting(inner, f"{indent}  ", getattr(value, inner.name), explained)
         explained.add(section)
-        return
-    shown = item or struct_by_name(setting.type)
-    if shown is not None:
-        yield from _example(shown, _EXAMPLES[name], indent, name=_NAMES.get(name, ""))
-    if value == _default(setting):
-        yield f"{indent}# {name}: {one_line(_default(setting))}"
-    elif item is VerificationStep:
-        yield f"{indent}{name}:"
-        yield from (line for step in value for line in _step(step))
     else:
-        yield f"{indent}{name}: {one_line(msgspec.to_builtins(value))}"
+        if shown := item or struct_by_name(setting.type):
+            yield from _example(shown, _EXAMPLES[name], indent, name=_NAMES.get(name, ""))
+        if value == _default(setting):
+            yield f"{indent}# {name}: {one_line(value)}"
+        elif item is VerificationStep:
+            yield from (f"{indent}{line}" for line in block_lines({name: [_told(step) for step in value]}))
+        else:
+            yield f"{indent}{name}: {one_line(msgspec.to_builtins(value))}"
 
 
 def _example(item: type[msgspec.Struct], values: Mapping[str, Any], indent: str, *, name: str) -> Iterator[str]:
@@ -110,13 +108,11 @@ def _example(item: type[msgspec.Struct], values: Mapping[str, Any], indent: str,
         dash = "  "
 
 
-def _step(step: VerificationStep) -> Iterator[str]:
-    dash = "- "
-    for inner in fields_of(VerificationStep):
-        value = getattr(step, inner.name)
-        if inner.required or inner.name == "kind" or value != _default(inner):
-            yield f"    {dash}{inner.encode_name}: {one_line(msgspec.to_builtins(value))}"
-            dash = "  "
+def _told(step: VerificationStep) -> dict[str, Any]:
+    """A step as a file has it: its kind, and what is not as it is anyway."""
+    values = msgspec.to_builtins(step)
+    usual = {inner.encode_name: _default(inner) for inner in fields_of(VerificationStep) if not inner.required}
+    return {key: value for key, value in values.items() if key == "kind" or key not in usual or value != usual[key]}
 
 
 def _default(setting: FieldInfo) -> Any:

@@ -7,9 +7,10 @@ the user's outside every repository.
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Protocol
 
@@ -19,8 +20,9 @@ from rulebook_ralph.config.commands import ConfiguredCommand, commands_of_config
 from rulebook_ralph.config.layers import PROJECT_CONFIG, LoadedConfig, config_of
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks import disk
-from rulebook_ralph.tasks.model import STATE_FOLDER, Json, Task
+from rulebook_ralph.tasks.model import STATE_FOLDER, Task
 from rulebook_ralph.tasks.plain_yaml import NotReadableError
+from rulebook_ralph.tasks.prd_file import decode_prd_quick
 
 PRD = f"{STATE_FOLDER}/prd.json"
 _LARGEST = {PROJECT_CONFIG: 1024 * 1024, PRD: 64 * 1024 * 1024}
@@ -73,21 +75,20 @@ def records_folder(environment: Mapping[str, str], home: Path) -> Path:
 
 
 def look(place: TrustScope, loaded: LoadedConfig, tasks: Iterable[Task], ask: Ask) -> ProjectCommands:
-    """The commands of a project. What is found to be one's own is written down, so that it stays so once pushed."""
-    every = {each.digest: each for each in (*_of_project(loaded), *commands_of_tasks(tasks))}
+    """The commands of a project; what the user's own file or the command line says is the user's. What is found to be
+    one's own is written down, so that it stays so once pushed.
+    """
+    configured = commands_of_config(loaded.config)
+    of_project = (each for each in configured if PROJECT_CONFIG in loaded.origins.get(each.key, ""))
+    every = {each.digest: each for each in (*of_project, *commands_of_tasks(tasks))}
     record = read(place)
-    unknown = every.keys() - record.agreed
-    own = (
-        own_commands(place.root, frozenset(unknown - record.imported), ask)
-        if unknown - record.imported
-        else frozenset()
-    )
+    unknown = frozenset(every.keys() - record.agreed)
+    own = own_commands(place.root, unknown - record.imported, ask) if unknown - record.imported else frozenset()
     if own:
         with suppress(RalphError):  # where nothing can be written they are found again to be one's own
             write(place, agreed=record.agreed | own, imported=record.imported)
-    return ProjectCommands(
-        tuple(every.values()), tuple(each for digest, each in every.items() if digest in unknown - own)
-    )
+    new = tuple(each for digest, each in every.items() if digest in unknown - own)
+    return ProjectCommands(tuple(every.values()), new)
 
 
 def agree(place: TrustScope, commands: Iterable[ConfiguredCommand]) -> None:
@@ -116,15 +117,12 @@ def imported(
 
 def read(place: TrustScope) -> TrustRecord:
     """The project's record; an empty one where there is none that can be believed."""
-    file = record_file(place)
-    nothing = TrustRecord(repository=_name(place))
+    file, nothing = record_file(place), TrustRecord(repository=_name(place))
     try:
-        if file.is_symlink() or not file.is_file() or file.stat().st_size > _LARGEST_RECORD or _is_within(file, place):
-            return nothing
-        record = msgspec.json.decode(file.read_bytes(), type=TrustRecord)
+        record = msgspec.json.decode(disk.read_file(file, largest=_LARGEST_RECORD), type=TrustRecord)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return nothing
-    return record if record.repository == nothing.repository else nothing
+    return record if record.repository == nothing.repository and not _is_within(file, place) else nothing
 
 
 def write(place: TrustScope, *, agreed: Digests, imported: Digests = frozenset()) -> None:
@@ -149,13 +147,6 @@ def _is_within(file: Path, place: TrustScope) -> bool:
     """Whether the record would be a file of the project, and could come with it."""
     resolved = file.resolve()
     return any(resolved.is_relative_to(folder.resolve()) for folder in (place.root, place.common_dir))
-
-
-def _of_project(loaded: LoadedConfig) -> Iterator[ConfiguredCommand]:
-    """Of the project's own file; what the user's file or the command line says is the user's."""
-    for each in commands_of_config(loaded.config):
-        if PROJECT_CONFIG in loaded.origins.get(each.key, ""):
-            yield each
 
 
 # What is one's own
@@ -186,27 +177,24 @@ def _is_elsewhere(root: Path, ask: Ask) -> bool:
     if any((root / name).is_symlink() for name in (STATE_FOLDER, *_LARGEST)):
         return True
     known = {STATE_FOLDER, *_LARGEST}
-    for folder in ("", f"{STATE_FOLDER}/"):
-        listed = ask("ls-tree", "-z", "HEAD", *([folder] if folder else [])) or b""
-        for about, _, name in (os.fsdecode(each).partition("\t") for each in listed.split(b"\0")):
-            if name.casefold() in known and (name not in known or (name == STATE_FOLDER and " tree " not in about)):
-                return True
-    return False
+    listed = [ask("ls-tree", "-z", "HEAD", *folder) or b"" for folder in ((), (f"{STATE_FOLDER}/",))]
+    entries = [os.fsdecode(each).partition("\t") for each in b"\0".join(listed).split(b"\0")]
+    return any(
+        name.casefold() in known and (name not in known or (name == STATE_FOLDER and " tree " not in about))
+        for about, _, name in entries
+    )
 
 
 def _made_here(ask: Ask) -> list[tuple[str, tuple[str, ...]]]:
     """The commits that HEAD's reflog shows as made here, newest first, each with its parents and where HEAD was."""
-    listed = (
-        ask("log", "-g", "--no-show-signature", "-n", _MOST_ENTRIES, "--format=%H%x00%P%x00%gs", "HEAD", "--") or b""
-    )
-    entries = [line.split("\0") for line in os.fsdecode(listed).splitlines()]
+    listed = ask("log", "-g", "--no-show-signature", "-n", _MOST_ENTRIES, "--format=%H%x00%P%x00%gs", "HEAD", "--")
+    entries = [line.split("\0") for line in os.fsdecode(listed or b"").splitlines()]
     entries = [entry for entry in entries if len(entry) == 3]  # noqa: PLR2004 - the three fields
-    made = []
-    for index, (commit, parents, message) in enumerate(entries):
-        if message.startswith(_MADE_HERE):
-            was = entries[index + 1][0] if index + 1 < len(entries) else ""
-            made.append((commit, tuple(dict.fromkeys(filter(None, (*parents.split(), was))))))
-    return made
+    return [
+        (commit, tuple(dict.fromkeys((*parents.split(), *before[:1]))))
+        for (commit, parents, message), before in zip_longest(entries, entries[1:], fillvalue=())
+        if message.startswith(_MADE_HERE)
+    ]
 
 
 def _touching(commits: list[tuple[str, tuple[str, ...]]], ask: Ask) -> list[tuple[str, tuple[str, ...]]]:
@@ -246,29 +234,11 @@ def _of_config(data: bytes) -> Digests | None:
         return None
 
 
-class _WithCriteria(msgspec.Struct, gc=False):
-    id: str
-    completion: dict[str, Json] = {}
-
-
-class _Criteria(msgspec.Struct, gc=False):
-    """Of a task list what can hold commands."""
-
-    tasks: tuple[_WithCriteria, ...] = ()
-
-
-def tasks_with_criteria(data: bytes) -> tuple[Task, ...] | None:
-    """The tasks of a prd.json that have criteria, with no more than these; None where it cannot be read so."""
-    try:
-        found = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=_Criteria)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    return tuple(Task(id=each.id, title="", completion=each.completion) for each in found.tasks if each.completion)
-
-
 def _of_prd(data: bytes) -> Digests | None:
-    tasks = tasks_with_criteria(data)
-    return None if tasks is None else frozenset(each.digest for each in commands_of_tasks(tasks))
+    try:
+        return frozenset(each.digest for each in commands_of_tasks(decode_prd_quick(data).tasks))
+    except RalphError:
+        return None
 
 
 def _is_own_file(root: Path, source: Path, ask: Ask) -> bool:
@@ -276,15 +246,6 @@ def _is_own_file(root: Path, source: Path, ask: Ask) -> bool:
     if source.is_symlink() or not source.resolve().is_relative_to(root.resolve()):
         return False
     name = source.resolve().relative_to(root.resolve()).as_posix()
-    listed = ask(
-        "log",
-        "--no-show-signature",
-        "--full-history",
-        "--format=%H",
-        "HEAD",
-        "--",
-        f":(literal){name}" if name != "." else ".",
-    )
-    if listed is None:
-        return False
-    return set(listed.decode("ascii").split()) <= {commit for commit, _ in _made_here(ask)}
+    path = f":(literal){name}" if name != "." else "."
+    listed = ask("log", "--no-show-signature", "--full-history", "--format=%H", "HEAD", "--", path)
+    return listed is not None and {*listed.decode("ascii").split()} <= {commit for commit, _ in _made_here(ask)}
