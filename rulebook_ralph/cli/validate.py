@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from rulebook_ralph import resources
 from rulebook_ralph.cli.app import App, json_object
 from rulebook_ralph.cli.places import open_project, state_folder
 from rulebook_ralph.config.layers import PROJECT_CONFIG, load_config, problems_in, user_config
@@ -48,13 +47,9 @@ def _near_misses(folder: StateFolder) -> list[Problem]:
 
 def all_problems(app: App, folder: StateFolder) -> tuple[Problem, ...]:
     """Everything that is wrong with the files of a project, and with what they say together, each once."""
-    looks = (
-        progress.problems,
-        lambda root: problems_in(root / PROJECT_CONFIG, PROJECT_CONFIG),
-        template_files.problems,
-    )
-    own = user_config(app.home, app.environment)
-    found = (*validation.validate(folder.root, schemas=resources.schema, others=looks), *problems_in(own, str(own)))
+    own, root = user_config(app.home, app.environment), folder.root
+    of_configs = (*problems_in(root / PROJECT_CONFIG, PROJECT_CONFIG), *template_files.problems(root))
+    found = (*validation.validate(root), *progress.problems(root), *of_configs, *problems_in(own, str(own)))
     return tuple(dict.fromkeys((*found, *_together(app, folder, told=bool(found)))))
 
 

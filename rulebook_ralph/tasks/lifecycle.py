@@ -1,26 +1,20 @@
-"""What a task's status may become, as a `transitions` machine, and how an iteration changes the PRD when it is opened
-and when it is settled.
+"""What a task's status may become, and how an iteration changes the PRD when it is opened and when it is settled.
 
-The machine says what is legal; nothing happens in it. `done` is for work that was there already.
+`done` is for work that was there already.
 """
 
-import functools
-import itertools
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Literal, get_args
 
 from msgspec.structs import replace
 
 from rulebook_ralph.tasks.iteration import Decision, Iteration
-from rulebook_ralph.tasks.model import CompletionSummary, Prd, Stage, Status, Task, Totals
-
-if TYPE_CHECKING:
-    from transitions import Machine
+from rulebook_ralph.tasks.model import Prd, Stage, Status, Task, Totals
 
 Trigger = Literal[
     "open", "retry", "advance", "send_back", "complete", "block", "interrupt", "unblock", "reopen", "done"
 ]
 
-STATUSES: tuple[Status, ...] = ("pending", "in_iteration", "completed", "blocked")
+STATUSES: tuple[Status, ...] = get_args(Status)
 TRANSITIONS: tuple[tuple[Trigger, Status, Status], ...] = (
     ("open", "pending", "in_iteration"),
     ("open", "in_iteration", "in_iteration"),
@@ -42,33 +36,21 @@ class IllegalTransition(Exception):  # noqa: N818 - the field's word for it
     """A trigger that the present status does not allow: a fault in Ralph, not in a file."""
 
 
-@functools.cache
-def _machine() -> "Machine":
-    from transitions import Machine  # noqa: PLC0415 - takes 17 ms, and few commands change a status
-
-    rows = [list(row) for row in TRANSITIONS]
-    return Machine(model=None, states=list(STATUSES), transitions=rows, initial="pending", auto_transitions=False)
-
-
 def advance(status: Status, trigger: Trigger) -> Status:
     """The status after `trigger`; raises IllegalTransition where the diagram has no such arrow."""
-    machine = _machine()
-    found = machine.get_transitions(trigger, status) if trigger in machine.events else []
-    if not found:
-        raise IllegalTransition(f"a task cannot {trigger} while {status}")
-    return cast("Status", found[0].dest)
+    for name, source, target in TRANSITIONS:
+        if (name, source) == (trigger, status):
+            return target
+    raise IllegalTransition(f"a task cannot {trigger} while {status}")
 
 
 def mermaid() -> str:
-    """The machine as a Mermaid state diagram, read from the machine itself."""
-    machine = _machine()
-    arrows: dict[tuple[str, str | None], list[str]] = {}
-    for trigger, event in machine.events.items():
-        for transition in itertools.chain.from_iterable(event.transitions.values()):
-            arrows.setdefault((transition.source, transition.dest), []).append(trigger)
-    lines = ["stateDiagram-v2", f"    [*] --> {machine.initial}"]
-    lines += [f"    {source} --> {target}: {', '.join(names)}" for (source, target), names in arrows.items()]
-    return "\n".join(lines) + "\n"
+    """The table as a Mermaid state diagram."""
+    arrows: dict[tuple[Status, Status], list[str]] = {}
+    for trigger, source, target in TRANSITIONS:
+        arrows.setdefault((source, target), []).append(trigger)
+    lines = [f"    {source} --> {target}: {', '.join(names)}" for (source, target), names in arrows.items()]
+    return "\n".join(["stateDiagram-v2", f"    [*] --> {STATUSES[0]}", *lines]) + "\n"
 
 
 # Opening and settling
@@ -108,30 +90,28 @@ def settled(prd: Prd, iteration: Iteration, decision: Decision, *, at: str) -> P
 
 
 def _settled(task: Task, iteration: Iteration, decision: Decision, *, at: str) -> Task:
-    attempts = dict(task.attempts)
-    if decision.counts:
-        attempts[iteration.stage] = iteration.attempt
-    completes = decision.trigger == "complete"
-    by_person = task.status != "in_iteration" and not completes
-    return replace(
+    """The task after its part of an iteration; a status that a person gave it meanwhile stays, unless the work is
+    complete.
+    """
+    done = replace(
         task,
-        status=_status(task.status, decision),
-        stage=task.stage if by_person else decision.next_stage or iteration.stage,
-        attempts=task.attempts if by_person else attempts,
         settled_iteration=iteration.iteration_number,
-        completed_at=at if completes else task.completed_at if by_person else None,
-        blocked_reason=task.blocked_reason if by_person else decision.blocked_reason,
         retry_after=decision.retry_after,
         summary=_summary(task, iteration, decision),
-        completion_summary=_facts(iteration) if completes else task.completion_summary,
     )
-
-
-def _status(present: Status, decision: Decision) -> Status:
-    """A status that a person gave the task while it was worked on stays, unless the work is complete."""
-    if present != "in_iteration" and decision.trigger != "complete":
-        return present
-    return advance("in_iteration", decision.trigger)
+    completes = decision.trigger == "complete"
+    if task.status != "in_iteration" and not completes:
+        return done
+    facts = iteration.completion_summary
+    return replace(
+        done,
+        status=advance("in_iteration", decision.trigger),
+        stage=decision.next_stage or iteration.stage,
+        attempts=task.attempts | ({iteration.stage: iteration.attempt} if decision.counts else {}),
+        completed_at=at if completes else None,
+        blocked_reason=decision.blocked_reason,
+        completion_summary=(facts and facts.facts()) if completes else task.completion_summary,
+    )
 
 
 def _summary(task: Task, iteration: Iteration, decision: Decision) -> str:
@@ -149,10 +129,6 @@ def words_of(iteration: Iteration) -> str:
     if iteration.completion_summary is not None:
         return iteration.completion_summary.summary
     return iteration.parsed.summary if iteration.parsed else ""
-
-
-def _facts(iteration: Iteration) -> CompletionSummary | None:
-    return iteration.completion_summary.facts() if iteration.completion_summary is not None else None
 
 
 def _added(totals: Totals, iteration: Iteration, decision: Decision) -> Totals:

@@ -50,13 +50,8 @@ class CompletionSummary(Value, frozen=True, kw_only=True):
 
     def facts(self, most: int = 20) -> "CompletionSummary":
         """Without the words, each list cut to its first entries: what a task keeps of it beside its own `summary`."""
-        return CompletionSummary(
-            files_created=self.files_created[:most],
-            files_modified=self.files_modified[:most],
-            exports_added=self.exports_added[:most],
-            tests_added=self.tests_added[:most],
-            verification_steps=self.verification_steps[:most],
-        )
+        lists = {name: getattr(self, name)[:most] for name in self.__struct_fields__ if name != "summary"}
+        return msgspec.structs.replace(self, summary="", **lists)
 
 
 PARALLEL = "P"
@@ -210,12 +205,9 @@ class Prd(Value, frozen=True, kw_only=True):
 
 # Ids and numbers: parts of branch and ref names, of file names and command lines
 
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_ALLOWED = re.compile(r"[A-Za-z0-9._-]")
 _OTHERS = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_FOLDER = 60
 _NAMELESS = "project"
-_FIRST = re.compile(r"[A-Za-z0-9]")
 MAX_LENGTH = 100
 ITERATION_NUMBER = "[1-9][0-9]{0,8}"
 """A pattern for the number of an iteration."""
@@ -231,11 +223,10 @@ def problem_with_id(task_id: str) -> str | None:
         return "is empty"
     if len(task_id) > MAX_LENGTH:
         return f"is longer than {MAX_LENGTH} characters"
-    if task_id[0].isascii() and not _FIRST.match(task_id):
+    if other := _OTHERS.search(task_id):
+        return f"may hold only letters, digits, '.', '_' and '-' (a-z, A-Z, 0-9), not '{escaped(other[0][0])}'"
+    if not task_id[0].isalnum():
         return "must start with a letter or digit"
-    if not _ID.fullmatch(task_id):
-        other = next(char for char in task_id if not _ALLOWED.match(char))
-        return f"may hold only letters, digits, '.', '_' and '-' (a-z, A-Z, 0-9), not '{escaped(other)}'"
     if ".." in task_id or task_id.endswith((".", ".lock")):
         return "must not hold '..', nor end with '.' or '.lock'"
     return None

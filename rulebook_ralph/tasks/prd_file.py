@@ -46,12 +46,7 @@ def read_prd_bytes(path: Path) -> bytes:
 
 def decode_prd(data: bytes, *, name: str = PRD_NAME) -> Prd:
     """The PRD in a file's bytes, whole and checked. Raises RalphError with file, line and what is wrong."""
-    raw = json_file.decode(data, name)
-    refuse_newer(raw, name)
-    try:
-        prd = json_file.convert(with_unknown_keys(raw), Prd, data, name)
-    except RalphError as error:  # how many more there are only the schema tells, which takes long
-        raise RalphError(f"{error}; for all that is wrong: ralph validate") from None
+    prd = decode_prd_quick(data, name=name)
     if faults := problems_of(prd):
         raise json_file.refusal(name, data, faults[0], more=len(faults) - 1)
     if not any(task.completion or task.overrides for task in prd.tasks):
@@ -64,7 +59,10 @@ def decode_prd_quick(data: bytes, *, name: str = PRD_NAME) -> Prd:
     """The PRD for reading only, never for writing: ids and dependencies are unchecked."""
     raw = json_file.decode(data, name)
     refuse_newer(raw, name)
-    return json_file.convert(with_unknown_keys(raw), Prd, data, name)
+    try:
+        return json_file.convert(with_unknown_keys(raw), Prd, data, name)
+    except RalphError as error:  # how many more there are a slower look tells
+        raise RalphError(f"{error}; for all that is wrong: ralph validate") from None
 
 
 def encode_prd(prd: Prd) -> bytes:

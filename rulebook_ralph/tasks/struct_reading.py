@@ -5,6 +5,7 @@ Driven by the types of the struct. Keys may stand in snake_case or camelCase; `+
 
 import re
 import types
+from collections.abc import Collection
 from functools import cache
 from math import isfinite
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -125,14 +126,13 @@ def read_struct(value: Any, struct: type[msgspec.Struct], path: JsonPath, faults
         faults.append(Fault(path, f"expected keys and values, got {_kind(value)}"))
         return {}
     known = {field.encode_name: field for field in fields_of(struct)}
+    refuses_unknown = struct.__struct_config__.forbid_unknown_fields
     tree: Tree = {}
     for key, item in value.items():
         plus, name = ("+", key[1:]) if key.startswith("+") else ("", key)
         name = name if name in known else camel(name)
         if name not in known:
-            near = nearest(name, known)
-            hint = f"did you mean `{near}`?" if near else f"known: {', '.join(known)}"
-            faults.append(Fault((*path, key), f"unknown key; {hint}"))
+            faults += [Fault((*path, key), _unknown(name, known))] if refuses_unknown else []
         elif plus and item_type(known[name].type) is None:
             faults.append(Fault((*path, key), f"`+` adds to a list, and `{name}` is none"))
         elif plus + name in tree:
@@ -143,6 +143,11 @@ def read_struct(value: Any, struct: type[msgspec.Struct], path: JsonPath, faults
         if info.required and name not in tree and not any(fault.path == (*path, name) for fault in faults):
             faults.append(Fault(path, f"`{name}` is missing"))
     return tree
+
+
+def _unknown(name: str, known: Collection[str]) -> str:
+    near = nearest(name, known)
+    return f"unknown key; did you mean `{near}`?" if near else f"unknown key; known: {', '.join(known)}"
 
 
 def _is_container(annotation: Any) -> bool:
