@@ -16,7 +16,7 @@ from rulebook_ralph.cli.trust import require_agreed
 from rulebook_ralph.config.settings import AskedModel
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.report.console import Console
-from rulebook_ralph.run import plan_material, planning, templates
+from rulebook_ralph.run import planning, templates
 from rulebook_ralph.run.planning import NoPlanError, Planning
 from rulebook_ralph.tasks.edits import Add
 from rulebook_ralph.tasks.model import Json
@@ -54,11 +54,11 @@ def command(app: App, *, wanted: str, planner: str, model: str, yes: bool, runs:
     refuse_agents(app, "no plan may be made")
     prd = wish.list_of(app, project)
     who = planning.planner(project.config, named=planner, model=model)
-    share = int(project.config.limits.prompt_tokens * plan_material.WANTED_SHARE)
+    share = int(project.config.limits.prompt_tokens * planning.WANTED_SHARE)
     text = wish.text_of(app, wanted, most=share * _BYTES_PER_TOKEN, bare_files=True)
     roster = Roster(project.config, project.environment)
     clean = Redactor(roster.secrets()).clean
-    material = plan_material.gather(project.repository, project.config, prd, text, clean)
+    material = planning.gather(project.repository, project.config, prd, text, clean)
     own = templates.read(project.folder.templates)[0]
     wished = Planning(project.config, prd, text, material, clean, own)
     with app.console(json=json) as console:
@@ -140,7 +140,7 @@ class _Talk:
         project = self.opened.project
         with (
             interruptible() as cancelled,
-            plan_material.reading_place(project, self.roster, cancelled=cancelled) as reads,
+            planning.reading_place(project, self.roster, cancelled=cancelled) as reads,
         ):
             model = self.roster.model(
                 self.who, cancelled, spend=self.ledger.spend, named_by=planning.key_of(self.who), reads=reads

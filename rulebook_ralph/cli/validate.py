@@ -11,7 +11,7 @@ from rulebook_ralph.cli.places import open_project, state_folder
 from rulebook_ralph.config.layers import PROJECT_CONFIG, load_config, problems_in, user_config
 from rulebook_ralph.config.settings import Config
 from rulebook_ralph.errors import ExitCode, RalphError
-from rulebook_ralph.run import preflight, template_files
+from rulebook_ralph.run import preflight, templates
 from rulebook_ralph.tasks import prd_file, progress, validation
 from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.text import Problem, counted, json_path
@@ -48,7 +48,7 @@ def _near_misses(folder: StateFolder) -> list[Problem]:
 def all_problems(app: App, folder: StateFolder) -> tuple[Problem, ...]:
     """Everything that is wrong with the files of a project, and with what they say together, each once."""
     own, root = user_config(app.home, app.environment), folder.root
-    of_configs = (*problems_in(root / PROJECT_CONFIG, PROJECT_CONFIG), *template_files.problems(root))
+    of_configs = (*problems_in(root / PROJECT_CONFIG, PROJECT_CONFIG), *templates.problems(root))
     found = (*validation.validate(root), *progress.problems(root), *of_configs, *problems_in(own, str(own)))
     return tuple(dict.fromkeys((*found, *_together(app, folder, told=bool(found)))))
 

@@ -18,7 +18,7 @@ from rulebook_ralph.run.branch import Branch
 from rulebook_ralph.run.journal import Journal
 from rulebook_ralph.run.policy import RunTally
 from rulebook_ralph.run.project import Project
-from rulebook_ralph.run.template_files import TemplateFiles
+from rulebook_ralph.run.prompt import TemplateFiles
 from rulebook_ralph.run.workers import Worker, Workers
 from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.model import Stage, Task

@@ -1,24 +1,41 @@
-"""`ralph plan`: which model plans, what it is asked, and its answer held against the project before anyone sees it."""
+"""`ralph plan`: which model plans, what it is asked and shown, and its answer held against the project before anyone
+sees it.
 
-from collections.abc import Callable, Mapping, Sequence
+A planner works nowhere near the tree: it is given texts within a budget, an agent a clone to read in too. Only files
+that git tracks are shown, none that should hold keys, and everything goes through the redactor.
+"""
+
+import functools
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from threading import Event
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from rulebook_ralph import resources
 from rulebook_ralph.agents import registry
+from rulebook_ralph.agents.models import ReadingPlace
 from rulebook_ralph.agents.question import ANTHROPIC, Ask, ModelError, Question, names_agent
+from rulebook_ralph.agents.roster import Roster
 from rulebook_ralph.config.settings import AskedModel, Config
 from rulebook_ralph.errors import ExitCode, RalphError
-from rulebook_ralph.run.template_sandbox import rendered
+from rulebook_ralph.git.repository import GitError, Repository, within_state
+from rulebook_ralph.run.excerpts import few
+from rulebook_ralph.run.project import Project
+from rulebook_ralph.run.prompt import gate_line
 from rulebook_ralph.run.templates import BUILT_IN_ALONE, PLAN, Templates
+from rulebook_ralph.run.verifying import OwnClones, workspace_of
 from rulebook_ralph.tasks.edits import extended
 from rulebook_ralph.tasks.model import Json, Prd
 from rulebook_ralph.tasks.plan import MOST_TASKS, Plan, PlanAnswer, unfit
 from rulebook_ralph.tasks.struct_reading import read_struct
 from rulebook_ralph.tasks.text import Fault, json_path
+from rulebook_ralph.tasks.text import estimated_tokens as tokens
 from rulebook_ralph.verify.material import UnusableAnswerError, decoded, envelope
 
 LONGEST_PLAN = 200_000
@@ -28,6 +45,22 @@ _LONGEST_QUESTION = 500
 _MOST_TOLD = 30
 _LONGEST_REFUSED = 60_000
 """Characters of a refused answer that are shown to the one who gave it."""
+WANTED_SHARE = 0.4
+"""Of `limits.promptTokens`, for what is wanted."""
+
+_TASKS_SHARE = 0.1
+_LISTING_SHARE = 0.1
+_RULES_SHARE = 0.05
+_FILES_SHARE = 0.25
+_MOST_FILES = 30
+_LARGEST_FILE = 24_000
+_OF_ROOT = ("readme.md", "agents.md", "claude.md", "contributing.md")
+_OF_ROOT_SCORE = 0.2
+_MENTIONED_SCORE = 10.0
+
+_WORD = re.compile(r"[^\W_]{3,}")
+_INNER_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_KEYS = re.compile(r"(^|/)(\.env[^/]*|id_(rsa|dsa|ecdsa|ed25519))$|\.(pem|key|p12|pfx|keystore)$", re.IGNORECASE)
 
 
 class NoPlanError(RalphError):
@@ -36,21 +69,6 @@ class NoPlanError(RalphError):
     def __init__(self, message: str, *faults: Fault) -> None:
         super().__init__(message, exit_code=ExitCode.AGENT)
         self.faults = faults
-
-
-class _UnusablePlanError(Exception):
-    """The answer is no plan: every fault with its place, as the planner and a person can be told."""
-
-    def __init__(self, *faults: Fault) -> None:
-        super().__init__(f"{len(faults)} faults")
-        self.faults = faults
-
-
-class _Parts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The answer before anything in it is looked at."""
-
-    questions: Any
-    tasks: Any
 
 
 def planner(config: Config, *, named: str = "", model: str = "") -> AskedModel:
@@ -103,24 +121,24 @@ class Planning:
         for _ in range(2):
             try:
                 said = ask(self.question(answers, questions_left, said, faults, shown))
-                return self._accepted(read_plan(said, questions_left=questions_left))
             except ModelError as error:
                 raise NoPlanError(f"the planner gave no answer: {error}") from error
-            except _UnusablePlanError as error:
-                faults = error.faults
+            plan, faults = self._read(said, questions_left)
+            if plan is not None:
+                return plan
         raise NoPlanError("the planner's answer cannot be used, and nothing was added", *faults)
 
     @property
     def _has_gates(self) -> bool:
         return any(step.required for step in self.config.verification.gates)
 
-    def _accepted(self, plan: Plan) -> Plan:
-        """Raises _UnusablePlanError."""
-        faults = list(unfit(plan, stages=self.config.stages, has_gates=self._has_gates, clean=self.clean))
-        extended(self.prd, plan.tasks, faults)
-        if faults:
-            raise _UnusablePlanError(*dict.fromkeys(faults))
-        return plan
+    def _read(self, text: str, questions_left: int) -> tuple[Plan | None, tuple[Fault, ...]]:
+        """The plan that an answer holds, which can be added as it is; or what is wrong with it."""
+        plan, faults = read_plan(text, questions_left=questions_left)
+        if plan is not None:
+            faults += unfit(plan, stages=self.config.stages, has_gates=self._has_gates, clean=self.clean)
+            extended(self.prd, plan.tasks, faults)
+        return None if faults else plan, tuple(dict.fromkeys(faults))
 
     def question(
         self,
@@ -132,8 +150,7 @@ class Planning:
     ) -> Question:
         """What the planner is asked; `faults` are those of the answer that was refused. Raises BrokenTemplateError."""
         clean = self.clean
-        instructions = rendered(
-            self.templates,
+        instructions = self.templates.rendered(
             PLAN,
             {
                 "most_tasks": MOST_TASKS,
@@ -155,26 +172,22 @@ class Planning:
         return Question(instructions, envelope(**data), resources.schema("plan"))
 
 
-def read_plan(text: str, *, questions_left: int) -> Plan:
-    """The plan, or up to `questions_left` questions. Its tasks are not compared with anything yet.
-
-    Raises _UnusablePlanError.
-    """
+def read_plan(text: str, *, questions_left: int) -> tuple[Plan | None, list[Fault]]:
+    """The plan, or up to `questions_left` questions, not compared with anything yet; or what is wrong with it."""
     if len(text) > LONGEST_PLAN:
-        raise _UnusablePlanError(Fault((), f"the answer is longer than {LONGEST_PLAN:,} characters"))
+        return None, [Fault((), f"the answer is longer than {LONGEST_PLAN:,} characters")]
     try:
-        parts = decoded(text, _Parts)
+        parts = decoded(text, dict[str, Any])
     except UnusableAnswerError as error:
-        raise _UnusablePlanError(Fault((), str(error))) from error
-    if isinstance(parts.tasks, list) and len(parts.tasks) > MOST_TASKS:
-        raise _UnusablePlanError(Fault(("tasks",), f"expected at most {MOST_TASKS} tasks, got {len(parts.tasks):,}"))
+        return None, [Fault((), str(error))]
+    tasks = parts.get("tasks")
+    if isinstance(tasks, list) and len(tasks) > MOST_TASKS:
+        return None, [Fault(("tasks",), f"expected at most {MOST_TASKS} tasks, got {len(tasks):,}")]
     faults: list[Fault] = []
-    tree = read_struct({"questions": parts.questions, "tasks": parts.tasks}, PlanAnswer, (), faults)
+    tree = read_struct(parts, PlanAnswer, (), faults)
     if not faults:
         faults = _faults(tree["questions"], tree["tasks"], questions_left)
-    if faults:
-        raise _UnusablePlanError(*faults)
-    return Plan(tuple(tree["questions"]), tuple(tree["tasks"]))
+    return (None, faults) if faults else (Plan(tuple(tree["questions"]), tuple(tree["tasks"])), [])
 
 
 def told(fault: Fault) -> str:
@@ -198,3 +211,95 @@ def _faults(questions: list[str], tasks: list[Any], questions_left: int) -> list
     if not questions and not tasks:
         faults.append(Fault(("tasks",), "nothing is planned"))
     return faults
+
+
+# What a planner is shown
+
+
+@contextmanager
+def reading_place(project: Project, roster: Roster, *, cancelled: Event) -> Iterator[Callable[[], ReadingPlace]]:
+    """Gives a clone of HEAD in which an agent reads the code, made when it is asked for."""
+    with closing(OwnClones(project.repository, project.cache)) as clones:
+
+        def place() -> ReadingPlace:
+            workspace = workspace_of(project, roster, cancelled=cancelled, report=lambda _: None)
+            clone = clones.open("plan")
+            clone.hold(project.repository.head())
+            within = workspace.place(clone)
+            return ReadingPlace(within.inside, within.environment(roster.given), within.box)
+
+        yield functools.cache(place)
+
+
+def gather(
+    repository: Repository,
+    config: Config,
+    prd: Prd,
+    wanted: str,
+    clean: Callable[[str], str],
+) -> Mapping[str, Any]:
+    """What bears on `wanted`, for the envelope: the files as they stand in HEAD. Raises GitError."""
+    budget = config.limits.prompt_tokens
+    listed = os.fsdecode(repository.run("ls-files", "-z")).split("\0")
+    paths = [path for path in listed if path and path.isprintable() and not within_state(path)]
+
+    def shown(texts: Sequence[str], share: float) -> list[str]:
+        return few([clean(" ".join(text.split())) for text in texts], int(budget * share))
+
+    return {
+        "rules": shown(config.rules, _RULES_SHARE),
+        "gates": shown([gate_line(step) for step in config.verification.gates], _RULES_SHARE),
+        "tasks": shown([f"{task.id} ({task.status}): {task.title}" for task in prd.tasks], _TASKS_SHARE),
+        "fileNames": shown(folded(paths, int(budget * _LISTING_SHARE)), _LISTING_SHARE),
+        "files": dict(_read(repository, by_relevance(paths, wanted), clean, int(budget * _FILES_SHARE))),
+    }
+
+
+def folded(paths: Sequence[str], limit: int) -> list[str]:
+    """The paths in at most `limit` tokens: those that lie too deep as their folder and how many there are."""
+    for depth in range(max((path.count("/") for path in paths), default=0), -1, -1):
+        lines = _down_to(paths, depth)
+        if sum(tokens(line) + 2 for line in lines) <= limit:
+            return lines
+    return few(_down_to(paths, 0), limit)
+
+
+def _down_to(paths: Sequence[str], depth: int) -> list[str]:
+    counts = Counter("/".join(path.split("/")[: depth + 1]) + "/" * (path.count("/") > depth) for path in paths)
+    return [f"{name} ({count} files)" if name.endswith("/") else name for name, count in counts.items()]
+
+
+def by_relevance(paths: Sequence[str], wanted: str) -> list[str]:
+    """The paths that share words with what is wanted, rare words counting more; those that it names come first. Of a
+    small project all others follow.
+    """
+    sought = set(_words(wanted))
+    of_path = {path: set(_words(path)) & sought for path in paths if not _KEYS.search(path)}
+    frequency = Counter(word for words in of_path.values() for word in words)
+    scores = {}
+    for path, words in of_path.items():
+        score = sum(1 / frequency[word] for word in words)
+        score += _OF_ROOT_SCORE * (path.lower() in _OF_ROOT) + _MENTIONED_SCORE * (path in wanted)
+        if score or len(paths) <= _MOST_FILES:
+            scores[path] = score
+    return sorted(scores, key=lambda path: (-scores[path], path.count("/"), path))[:_MOST_FILES]
+
+
+def _words(text: str) -> Iterator[str]:
+    return (found.casefold() for found in _WORD.findall(_INNER_CAPITAL.sub(" ", text)))
+
+
+def _read(
+    repository: Repository, paths: Sequence[str], clean: Callable[[str], str], room: int
+) -> Iterator[tuple[str, str]]:
+    """The files that fit, whole; what is no small text file is passed over."""
+    for path in paths:
+        try:
+            data = repository.run("cat-file", "blob", f"HEAD:{path}")
+            text = clean(data.decode()) if len(data) <= _LARGEST_FILE and b"\0" not in data else ""
+        except (GitError, UnicodeDecodeError):
+            continue
+        needed = tokens(text) + tokens(path)
+        if text and needed <= room:
+            room -= needed
+            yield clean(path), text

@@ -9,7 +9,7 @@ from rulebook_ralph.config import requirements
 from rulebook_ralph.config.settings import Config
 from rulebook_ralph.git import attempts
 from rulebook_ralph.process.cancellation import Cancellation
-from rulebook_ralph.run import expectations, preflight, prompt, summaries, templates
+from rulebook_ralph.run import preflight, prompt, summaries, templates
 from rulebook_ralph.run.edits import PrdFile
 from rulebook_ralph.run.journal import saved_version
 from rulebook_ralph.run.opening import RECENT_COMMITS
@@ -115,7 +115,7 @@ def _stages(config: Config, roster: Roster, task: Task) -> tuple[RehearsedStage,
         RehearsedStage(
             stage=stage,
             agent=roster.name_of(requirements.executor_for(config, task, stage)),
-            criteria=(f"The promise {criteria.promise}.", *expectations.told(criteria, task)),
+            criteria=(f"The promise {criteria.promise}.", *prompt.criteria_lines(criteria.verification, task)),
         )
         for stage in requirements.stages_of(config, task)
         for criteria in [requirements.criteria_for(config, task, stage)]

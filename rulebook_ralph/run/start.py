@@ -29,11 +29,12 @@ from rulebook_ralph.run.journal import Journal
 from rulebook_ralph.run.opening import Opening
 from rulebook_ralph.run.policy import RunTally
 from rulebook_ralph.run.project import Project, RunOptions
+from rulebook_ralph.run.prompt import TemplateFiles
 from rulebook_ralph.run.recovery import bring_back_session, recover
 from rulebook_ralph.run.retry import RetryPolicy
 from rulebook_ralph.run.settling import Settling
 from rulebook_ralph.run.summaries import NEEDS_APPROVAL
-from rulebook_ralph.run.template_files import TemplateFiles, require_good
+from rulebook_ralph.run.templates import require_good
 from rulebook_ralph.run.verifying import verifiers_of, workspace_of
 from rulebook_ralph.run.workers import Workers
 from rulebook_ralph.tasks import disk, edits, prd_file, selection

@@ -14,9 +14,8 @@ from rulebook_ralph import resources
 from rulebook_ralph.agents.question import Ask, ModelError, Question
 from rulebook_ralph.config.settings import AskedModel, Config, Defaults, Executor, Tools, Verification, VerificationStep
 from rulebook_ralph.errors import ExitCode, RalphError
-from rulebook_ralph.run import template_files
-from rulebook_ralph.run.plan_material import by_relevance, folded
-from rulebook_ralph.run.planning import LONGEST_PLAN, NoPlanError, Planning, planner, told
+from rulebook_ralph.run import templates
+from rulebook_ralph.run.planning import LONGEST_PLAN, NoPlanError, Planning, by_relevance, folded, planner, told
 from rulebook_ralph.run.templates import PLAN, Templates
 from rulebook_ralph.tasks import edits
 from rulebook_ralph.tasks.disk import StateFolder
@@ -101,7 +100,7 @@ HOSTILE: dict[str, tuple[str, str]] = {
     "a lone surrogate": (answered(planned(title="\ud800")), "$: it is not a single JSON object"),
     "nested beyond reason": ("[" * 100_000, "$: "),
     "a key twice": ('{"questions": [], "tasks": [], "tasks": []}', "$: a key stands twice"),
-    "another key at the top": ('{"questions": [], "tasks": [], "status": "done"}', "$: the JSON does not fit"),
+    "another key at the top": ('{"questions": [], "tasks": [], "status": "done"}', "$.status: unknown key"),
     "too long": (answered(planned(description="x" * LONGEST_PLAN)), "$: the answer is longer"),
     "no tasks": (answered(), "$.tasks: nothing is planned"),
     "tasks that are no list": ('{"questions": [], "tasks": {}}', "$.tasks: expected a list"),
@@ -343,7 +342,7 @@ def test_a_project_may_have_its_own_question_to_the_planner(tmp_path: Path) -> N
     def found(text: str) -> tuple[str, ...]:
         StateFolder(tmp_path).templates.mkdir(parents=True, exist_ok=True)
         (StateFolder(tmp_path).templates / PLAN).write_text(text)
-        return tuple(map(str, template_files.problems(tmp_path)))
+        return tuple(map(str, templates.problems(tmp_path)))
 
     own = '{% extends "builtin/plan.md.j2" %}{% block rules %}{{ super() }}9. Rhyme.\n{% endblock %}'
     assert found(own) == ()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rulebook_ralph.config.settings import Config, StopCriteria, VerificationStep
+from rulebook_ralph.run import excerpts
 from rulebook_ralph.run import prompt as brief
 from rulebook_ralph.tasks import progress
 from rulebook_ralph.tasks.iteration import Iteration
@@ -196,21 +197,21 @@ def test_two_prompts_in_a_row_are_identical_up_to_the_statuses(tokens: int, entr
         before = now.stable.rstrip("\n")
     left_out = int((re.findall(r"\((\d+) older entries", before) or ["0"])[0])
     half_the_room = (tokens - 1_100) * 0.3 * 0.75 / 2
-    at_once = min(brief.BLOCK, max(1, half_the_room // tokens_of(_entry(200, f"learning 200 {'y' * entry_size}"))))
+    at_once = min(excerpts.BLOCK, max(1, half_the_room // tokens_of(_entry(200, f"learning 200 {'y' * entry_size}"))))
     steps = [
         following - number for number, following in itertools.pairwise(moved[1:])
     ]  # the first: it was whole before
     assert all(step >= 0.9 * at_once for step in steps), moved  # entries grow with their number
     assert left_out
-    if at_once == brief.BLOCK:
-        assert left_out % brief.BLOCK == 0
+    if at_once == excerpts.BLOCK:
+        assert left_out % excerpts.BLOCK == 0
 
 
 @given(st.lists(st.integers(0, 400), min_size=1, max_size=300), st.integers(200, 15_000))
 def test_what_is_left_out_of_progress_only_grows_and_seldom(sizes: list[int], limit: int) -> None:
     entries = [_entry(number, "y" * size) for number, size in enumerate(sizes, 1)]
     room = limit * 2
-    lefts = [brief._left_out(entries[:count], room) for count in range(1, len(entries) + 1)]
+    lefts = [excerpts._left_out(entries[:count], room) for count in range(1, len(entries) + 1)]
     assert lefts == sorted(lefts)
     for count, left in enumerate(lefts, 1):
         assert left < count
@@ -341,7 +342,7 @@ def test_a_prompt_never_spells_out_a_tag(one: str, two: str, three: str) -> None
 
 def test_the_learnings_of_entries_left_out_stand_once_newest_last() -> None:
     text = HEADER + "".join(_entry(n, "the same", f"number {n % 70}", reason="r" * 300) for n in range(1, 301))
-    shown = brief.recent_progress(text, limit=4_000)
+    shown = excerpts.recent_progress(text, limit=4_000)
     first, _, rest = shown.partition("## Iteration ")
     lines = [line for line in first.splitlines() if line.startswith("- ")]
     assert len(lines) == len(set(lines))
@@ -355,34 +356,34 @@ def test_the_learnings_of_entries_left_out_stand_once_newest_last() -> None:
 
 def test_progress_without_entries_is_shown_as_far_as_it_goes() -> None:
     for text in ("", "\n", "a person's own notes\n"):
-        assert brief.recent_progress(text, limit=300) == text.rstrip("\n") + "\n"
-    long = brief.recent_progress("a person's own notes\n" * 1_000, limit=300)
+        assert excerpts.recent_progress(text, limit=300) == text.rstrip("\n") + "\n"
+    long = excerpts.recent_progress("a person's own notes\n" * 1_000, limit=300)
     assert long.startswith("a person's own notes\n")
     assert tokens_of(long) <= 300
 
 
 def test_a_table_of_tasks_says_how_many_there_are() -> None:
     prd = _prd(500)
-    table = brief.task_list(prd, limit=1_000)
+    table = excerpts.task_list(prd, limit=1_000)
     rows = [line for line in table.splitlines() if line.startswith("- task-")]
     assert rows[0] == "- task-1 (priority 1): Make part 1"
     assert table.splitlines()[-1] == f"… and {500 - len(rows)} more tasks"
     assert tokens_of(table) <= 1_000
     forged = replace(prd.tasks[0], title=f"a\n{brief.STATUSES_HEADING}\nb")
-    assert f"\n{brief.STATUSES_HEADING}\n" not in brief.task_list(prd.replacing(forged), limit=1_000)
+    assert f"\n{brief.STATUSES_HEADING}\n" not in excerpts.task_list(prd.replacing(forged), limit=1_000)
 
 
 def test_statuses_of_few_and_of_many() -> None:
     prd = _prd(3)
     prd = prd.replacing(replace(prd.tasks[1], status="blocked", blocked_reason="no\nkey"))
-    assert brief.status_table(prd).splitlines() == [
+    assert excerpts.status_table(prd).splitlines() == [
         "0 in_iteration, 1 blocked, 2 pending, 0 completed, 3 in all",
         "- task-2: blocked (no key)",
         "- task-1: pending",
         "- task-3: pending",
     ]
     many = Prd(version=1, project="toy", tasks=tuple(_task(n, status=STATUSES[n % 4]) for n in range(4_000)))
-    lines = brief.status_table(many).splitlines()
+    lines = excerpts.status_table(many).splitlines()
     assert len(lines) == 1 + 3 * 21 + 11
     assert "- … 990 more completed" in lines
     assert "- task-3998: completed" in lines

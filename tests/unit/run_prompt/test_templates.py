@@ -12,10 +12,9 @@ from rulebook_ralph import resources
 from rulebook_ralph.config.settings import Config
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.run import prompt as prompts
-from rulebook_ralph.run import template_files, templates
-from rulebook_ralph.run.template_files import TemplateFiles
-from rulebook_ralph.run.template_sandbox import BrokenTemplateError
-from rulebook_ralph.run.templates import PURPOSES, VARIABLES, Templates
+from rulebook_ralph.run import templates
+from rulebook_ralph.run.prompt import TemplateFiles
+from rulebook_ralph.run.templates import PURPOSES, VARIABLES, BrokenTemplateError, Templates
 from rulebook_ralph.tasks.criteria import STAGES
 from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.model import Prd, Task
@@ -64,7 +63,7 @@ def project(root: Path, own: Mapping[str, str]) -> Path:
 
 def found(root: Path, own: Mapping[str, str]) -> list[str]:
     project(root, own)
-    return list(map(str, template_files.problems(root)))
+    return list(map(str, templates.problems(root)))
 
 
 # What holds
@@ -163,26 +162,29 @@ def test_links_folders_and_binaries_are_no_templates(tmp_path: Path) -> None:
     (folder / "coder.md.j2").symlink_to(tmp_path / "secret")
     (folder / "qa.md.j2").mkdir()
     (folder / "tester.md.j2").write_bytes(b"\xff\xfe")
-    (folder / "reviewer.md.j2").write_text("x" * (templates.LARGEST + 1))
+    (folder / "reviewer.md.j2").write_text("x" * (2 << 20))
     os.mkfifo(folder / "frame.md.j2")
-    told = [str(each).partition(": ")[2] for each in template_files.problems(tmp_path)]
-    assert told[:2] == ["is no plain file; replace it by one"] * 2
-    assert told[2] == "is no plain file; replace it by one"
-    assert told[3].startswith("cannot be read: ")
-    assert told[4] == "is not UTF-8 text; save it as such"
+    told = [str(each).partition(": ")[2] for each in templates.problems(tmp_path)]
+    assert told == [
+        "cannot be read: is a symbolic link; Ralph keeps its state in plain files: replace it by the file",
+        "cannot be read: is no regular file",
+        "cannot be read: Is a directory",
+        "cannot be read: is larger than 1 MB",
+        "is not UTF-8 text; save it as such",
+    ]
     whole = tmp_path / "other"
     StateFolder(whole).path.mkdir(parents=True)
     StateFolder(whole).templates.symlink_to(folder)
-    assert [each.message for each in template_files.problems(whole)] == ["is a symbolic link; make it a folder"]
+    assert [each.message for each in templates.problems(whole)] == ["is a symbolic link; make it a folder"]
 
 
 def test_a_start_is_refused_with_the_real_task(tmp_path: Path) -> None:
     project(tmp_path, {"coder.md.j2": "{{ promise }} {{ task.metadata.owner.name }}"})
     task = Task(id="one", title="One", metadata={"owner": {"name": "Ann"}})
     with pytest.raises(RalphError, match=r"coder\.md\.j2:1: .*'owner'.*mend it, or remove the file"):
-        template_files.require_good(tmp_path, Config(), Prd(version=1, project="toy", tasks=(task,)))
+        templates.require_good(tmp_path, Config(), Prd(version=1, project="toy", tasks=(task,)))
     project(tmp_path, {"coder.md.j2": "{{ promise }} {{ task.metadata.get('owner', {}).get('name', '') }}"})
-    template_files.require_good(tmp_path, Config(), Prd(version=1, project="toy", tasks=(task,)))
+    templates.require_good(tmp_path, Config(), Prd(version=1, project="toy", tasks=(task,)))
 
 
 # What a template that came with a clone can do
