@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from rulebook_ralph import resources
@@ -69,6 +70,13 @@ class NoPlanError(RalphError):
     def __init__(self, message: str, *faults: Fault) -> None:
         super().__init__(message, exit_code=ExitCode.AGENT)
         self.faults = faults
+
+
+class _Parts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The answer before anything in it is looked at."""
+
+    questions: Any
+    tasks: Any
 
 
 def planner(config: Config, *, named: str = "", model: str = "") -> AskedModel:
@@ -177,14 +185,13 @@ def read_plan(text: str, *, questions_left: int) -> tuple[Plan | None, list[Faul
     if len(text) > LONGEST_PLAN:
         return None, [Fault((), f"the answer is longer than {LONGEST_PLAN:,} characters")]
     try:
-        parts = decoded(text, dict[str, Any])
+        parts = decoded(text, _Parts)
     except UnusableAnswerError as error:
         return None, [Fault((), str(error))]
-    tasks = parts.get("tasks")
-    if isinstance(tasks, list) and len(tasks) > MOST_TASKS:
-        return None, [Fault(("tasks",), f"expected at most {MOST_TASKS} tasks, got {len(tasks):,}")]
+    if isinstance(parts.tasks, list) and len(parts.tasks) > MOST_TASKS:
+        return None, [Fault(("tasks",), f"expected at most {MOST_TASKS} tasks, got {len(parts.tasks):,}")]
     faults: list[Fault] = []
-    tree = read_struct(parts, PlanAnswer, (), faults)
+    tree = read_struct(msgspec.structs.asdict(parts), PlanAnswer, (), faults)
     if not faults:
         faults = _faults(tree["questions"], tree["tasks"], questions_left)
     return (None, faults) if faults else (Plan(tuple(tree["questions"]), tuple(tree["tasks"])), [])

@@ -100,7 +100,7 @@ HOSTILE: dict[str, tuple[str, str]] = {
     "a lone surrogate": (answered(planned(title="\ud800")), "$: it is not a single JSON object"),
     "nested beyond reason": ("[" * 100_000, "$: "),
     "a key twice": ('{"questions": [], "tasks": [], "tasks": []}', "$: a key stands twice"),
-    "another key at the top": ('{"questions": [], "tasks": [], "status": "done"}', "$.status: unknown key"),
+    "another key at the top": ('{"questions": [], "tasks": [], "status": "done"}', "$: the JSON does not fit"),
     "too long": (answered(planned(description="x" * LONGEST_PLAN)), "$: the answer is longer"),
     "no tasks": (answered(), "$.tasks: nothing is planned"),
     "tasks that are no list": ('{"questions": [], "tasks": {}}', "$.tasks: expected a list"),
