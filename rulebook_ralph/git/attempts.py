@@ -1,15 +1,15 @@
 """What Ralph keeps under `refs/ralph/<project>`: each attempt as a commit, and the saved state of the task list."""
 
-import functools
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git.landing import SigningError, commit_tree
-from rulebook_ralph.git.objects import Entry, NewObjects
+from rulebook_ralph.git.objects import Entry
 from rulebook_ralph.git.repository import GitError, Repository
 from rulebook_ralph.git.trees import tree_with, with_entries
 from rulebook_ralph.tasks.model import ITERATION_NUMBER, STATE_FOLDER
@@ -17,8 +17,8 @@ from rulebook_ralph.tasks.model import ITERATION_NUMBER, STATE_FOLDER
 MAX_OUTPUT_BYTES = 32 * 1024 * 1024
 """Bytes of an agent's raw output that are kept."""
 
-_WHO = "ralph <ralph@localhost>"
 _BLOCK = 1024 * 1024
+_WHO = "ralph <ralph@localhost>"
 _NUMBERED = re.compile(f".+/{ITERATION_NUMBER}", re.DOTALL)
 _STATE_DEPTH = 3
 
@@ -87,26 +87,18 @@ def save_attempt(repository: Repository, attempt: Attempt, *, seconds: int) -> s
     Its tree is the attempt's and its first parent the base, so `git diff` and `git checkout` work on it as they are.
     Its second parent holds `prompt.md` and `output.log`.
     """
-
     new = repository.objects.new()
-    entries = {"prompt.md": Entry("100644", new.add("blob", attempt.prompt.encode("utf-8", "surrogateescape")))}
+    files = {"prompt.md": attempt.prompt.encode("utf-8", "surrogateescape")}
+    if attempt.output_file.exists():
+        files["output.log"] = b"".join(attempt.clean(_head_and_tail(attempt.output_file)))
+    entries = {name: Entry("100644", new.add("blob", content)) for name, content in files.items()}
     try:
-        if attempt.output_file.exists():
-            entries["output.log"] = Entry("100644", _stored_output(repository, attempt, new))
         beside = new.commit(new.tree(entries), (), "prompt and output of an attempt", who=_WHO, seconds=seconds)
         commit = new.commit(attempt.tree, (attempt.base, beside), attempt.message, who=_WHO, seconds=seconds)
         repository.objects.save(new, attempt.reference, commit)
     except GitError as error:
         raise _unsaved(repository, error) from None
     return commit
-
-
-def _stored_output(repository: Repository, attempt: Attempt, new: NewObjects) -> str:
-    """The object of the output without secrets; git takes a long one, as it needs not have it in memory."""
-    blocks = attempt.clean(_head_and_tail(attempt.output_file))
-    if attempt.output_file.stat().st_size <= _BLOCK:
-        return new.add("blob", b"".join(blocks))
-    return os.fsdecode(repository.run("hash-object", "-w", "--no-filters", "--stdin", lines=blocks)).strip()
 
 
 def attempts_of(repository: Repository, project: str) -> dict[str, str]:
@@ -207,14 +199,11 @@ def forget_in_state(repository: Repository, reference: str, names: Collection[st
 
 def _head_and_tail(path: Path) -> Iterator[bytes]:
     """A file in blocks; of one beyond the limit, its head and tail."""
-    size = path.stat().st_size
-    half = MAX_OUTPUT_BYTES // 2
+    half, left_out = MAX_OUTPUT_BYTES // 2, path.stat().st_size - MAX_OUTPUT_BYTES
     with path.open("rb") as file:
-        if size <= MAX_OUTPUT_BYTES:
-            yield from iter(functools.partial(file.read, _BLOCK), b"")
-            return
-        for _ in range(half // _BLOCK):
-            yield file.read(_BLOCK)
-        yield b"\n[ralph: %d bytes left out here]\n" % (size - 2 * half)
-        file.seek(size - half)
-        yield from iter(functools.partial(file.read, _BLOCK), b"")
+        while file.tell() < half and (block := file.read(_BLOCK)):
+            yield block
+        if left_out > 0:
+            yield b"\n[ralph: %d bytes left out here]\n" % left_out
+            file.seek(-half, os.SEEK_END)
+        yield from iter(partial(file.read, _BLOCK), b"")

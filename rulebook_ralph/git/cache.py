@@ -97,13 +97,13 @@ def put_copy(source: Path, target: Path) -> None:
     if done.returncode != 0:
         raise OSError(0, done.stderr.decode("utf-8", "replace").strip()[:300] or "cp failed")
     with suppress(OSError):
-        if target.is_dir() and not target.is_symlink():
+        if is_folder(target):
             take_down(target / ".git")
 
 
 def take_down(path: Path) -> None:
     """Remove a file, a link or a whole folder, also one with folders that may not be written. Raises OSError."""
-    if path.is_symlink() or not path.is_dir():
+    if not is_folder(path):
         path.unlink(missing_ok=True)
         return
     try:
@@ -115,6 +115,11 @@ def take_down(path: Path) -> None:
         subprocess.run(("rm", "-rf", "--", str(path)), capture_output=True, check=False)
         if path.exists():
             shutil.rmtree(path)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder, and no link to one."""
+    return path.is_dir() and not path.is_symlink()
 
 
 def open_up(path: Path) -> None:

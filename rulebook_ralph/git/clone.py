@@ -4,20 +4,20 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 from filelock import BaseFileLock, FileLock, Timeout
 
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git import git_folder
-from rulebook_ralph.git.cache import folder_for, open_up, put_copy, take_down, unwritable
-from rulebook_ralph.git.capture import TIME_LIMIT, Captured, Tracked, capture, is_below, read_tracked, tracked_of, walk
-from rulebook_ralph.git.diff import changes
+from rulebook_ralph.git.cache import folder_for, is_folder, open_up, put_copy, take_down, unwritable
+from rulebook_ralph.git.capture import TIME_LIMIT, Captured, Tracked, capture, listed, tracked_of, walk
 from rulebook_ralph.git.repository import GitError, Repository, read_plain
+from rulebook_ralph.git.trees import changes
 from rulebook_ralph.process.box import Box
+from rulebook_ralph.tasks.model import STATE_FOLDER
 
 _FORMAT = b"1"
 """The way a clone is laid out. A clone of another way is made anew."""
@@ -37,27 +37,9 @@ class Clone:
         self._shared = shared
         self._pin = pin
         self._lock = lock
-        own = root.with_name(f"{root.name}.git")
-        environment = {
-            **repository.environment,
-            "GIT_DIR": str(own),
-            "GIT_WORK_TREE": str(self.root),
-            "GIT_OBJECT_DIRECTORY": str(repository.common_dir / "objects"),
-        }
-        self._own = replace(repository, root=self.root, git_dir=own, common_dir=own, environment=environment)
-        self._base = ""
-        self._tree = ""
-        self._is_as_captured = False
+        self._own = git_folder.own_repository(repository, root.with_name(f"{root.name}.git"), root)
         self._tracked = ("", Tracked())
         self._make()
-        kept = os.fsdecode(read_plain(own / "prepared")).split("\0")
-        self.fresh = not (own / "prepared").is_file()
-        self._prepared = frozenset(filter(None, kept))
-
-    @property
-    def stores(self) -> tuple[tuple[Path, Path], ...]:
-        """The links in the cache by which the clone finds the repository's objects, and where these lead."""
-        return self._shared.stores
 
     def hold(self, commit: str, *, tree: str | None = None, keep: bool = False) -> None:
         """Have exactly that tree, or the commit's, stand in the clone, with HEAD at the commit.
@@ -66,22 +48,14 @@ class Clone:
         ones stay too. Raises RalphError where the disk is full or cannot be written, GitError.
         """
         if not self.is_there:  # without a sandbox an agent can put anything there, a link to a person's folder too
-            (self._own.git_dir / "format").unlink(missing_ok=True)
-            self.forget_prepared()
-            self._base = self._tree = ""
-            self._is_as_captured = False
-            self._make()
+            self._make(anew=True)
         with self._writing():
             self._follow_rules(commit)
             wanted = tree or self._own.tree_of(commit)
-            try:
-                self._clean(keep=keep)
-            except PermissionError:
-                open_up(self.root)
-                self._clean(keep=keep)
-            if not self._is_as_captured or self._tree != wanted:
+            self._clean(wanted, keep=keep)
+            if self._captured != wanted:
                 self._move(wanted)
-            self._is_as_captured = False
+            self._held, self._captured = wanted, ""
             git_folder.write_inner(self._repository, self._shared, self.root, commit)
             index = self._own.git_dir / "index"
             shutil.copy2(index, self.root / ".git" / "index")  # with its time, by which git knows what may have changed
@@ -93,7 +67,7 @@ class Clone:
 
     def mark_prepared(self) -> None:
         """What stands there now beside the tree was made by the setup, and stays."""
-        self._prepared = frozenset(walk(self.root, self._what_stands(), ()).extra)
+        self._prepared = frozenset(walk(self.root, self._tracked_by(self._held), ()).extra)
         (self._own.git_dir / "prepared").write_bytes(os.fsencode("\0".join(sorted(self._prepared))))
         self.fresh = False
         _wait_for_another_time()
@@ -118,17 +92,33 @@ class Clone:
         if not self.is_there:
             raise RalphError(f"{self.root} was removed, or something else put in its place")
         self._unlock_index()
-        self._tree = ""
+        self._captured = ""
         if anew:
             self._own.run("read-tree", "--reset", self._base)
         with self._writing():
-            try:
-                captured = capture(self._own, self._prepared)
-            except PermissionError:
-                open_up(self.root)
-                captured = capture(self._own, self._prepared)
-        self._tree, self._is_as_captured = captured.tree, True
+            captured = capture(self._own, self._prepared)
+        self._captured = captured.tree
         return captured
+
+    def box(self, bwrap: Path, *, hidden: Sequence[Path] = (), links: Sequence[str] = ()) -> Box:
+        """The sandbox in which the clone stands at the repository's own path, and the real one is not there.
+
+        `hidden` is what else is absent; `links` are paths of the user's tree that can be read there.
+        """
+        repository, stores = self._repository, self._shared.stores
+        cache = self.root.parent.parent
+        # What leads from one folder of objects to others is in the clone's own list, with paths that hold in the box.
+        lists = [(link / "info" / "alternates", real / "info" / "alternates") for link, real in stores]
+        return Box(
+            bwrap,
+            hidden=(cache, repository.common_dir, repository.git_dir, *_other_trees(repository), *hidden),
+            binds=((self.root, repository.root),),
+            read_only=(
+                *((real, link) for link, real in stores),
+                *((Path(os.devnull), inside) for inside, real in lists if real.is_file()),
+                *((repository.root / path, repository.root / path) for path in links),
+            ),
+        )
 
     def close(self) -> None:
         """Let another process have it."""
@@ -143,12 +133,13 @@ class Clone:
         except OSError as error:
             raise unwritable(self.root, error) from None
 
-    def _make(self) -> None:
+    def _make(self, *, anew: bool = False) -> None:
         own = self._own.git_dir
-        mark = own / "format"
+        mark, prepared = own / "format", own / "prepared"
         wanted = _FORMAT + b"\n" + self._shared.alternates()
         try:
-            if read_plain(mark) != wanted or not _is_folder(self.root) or time.time() - mark.stat().st_mtime > _OLDEST:
+            is_usable = read_plain(mark) == wanted and is_folder(self.root)
+            if anew or not is_usable or time.time() - mark.stat().st_mtime > _OLDEST:
                 take_down(self.root)
                 take_down(own)
                 self.root.mkdir(mode=0o755)
@@ -157,6 +148,10 @@ class Clone:
             self._folder = _identity(self.root)
         except OSError as error:
             raise unwritable(own, error) from None
+        self._base = self._held = ""
+        self._captured: str = ""
+        self.fresh = not prepared.is_file()
+        self._prepared = frozenset(filter(None, os.fsdecode(read_plain(prepared)).split("\0")))
 
     def _follow_rules(self, commit: str) -> None:
         """Hold the commit against the user's `gc`, and take its rules of what is ignored and converted."""
@@ -168,59 +163,39 @@ class Clone:
             git_folder.write_rules(self._repository, self._shared, self._own.git_dir, commit)
         self._base = commit
 
-    def _clean(self, *, keep: bool) -> None:
+    def _clean(self, tree: str, *, keep: bool) -> None:
+        """Remove what is no part of the tree; with `keep` only what the base's rules do not ignore."""
         self._unlock_index()
-        found = walk(self.root, self._what_stands(), self._prepared)
-        extra = found.extra
-        if keep and extra:
-            extra = tuple(path for path in extra if not is_below(path, self._ignored(extra)))
-        for path in (*found.special, *extra):
+        found = walk(self.root, self._tracked_by(tree), self._prepared)
+        for path in found.special:
             take_down(self.root / path)
-
-    def _ignored(self, paths: Sequence[str]) -> Collection[str]:
-        """Those of the paths that the base's rules ignore; asked in an empty folder, where no others hold."""
-        nothing = self._own.git_dir / "nothing"
-        nothing.mkdir(exist_ok=True)
-        environment = {**self._own.environment, "GIT_WORK_TREE": str(nothing)}
-        empty = replace(self._own, root=nothing, environment=environment)
-        names = [f"./{path}/" if _is_folder(self.root / path) else f"./{path}" for path in paths]
-        asked = os.fsencode("\0".join(names))
-        with suppress(GitError):  # none of them is
-            output = os.fsdecode(empty.run("check-ignore", "--no-index", "-z", "--stdin", stdin=asked))
-            return frozenset(name.removeprefix("./").rstrip("/") for name in output.split("\0"))
-        return ()
+        extra = (STATE_FOLDER, *listed(self._own, self._prepared)[1]) if keep and found.extra else found.extra
+        for path in extra:
+            take_down(self.root / path)
 
     def _move(self, tree: str) -> None:
         """Bring files and index to the tree: also those files that git would not look at again."""
-        self._tree = ""
         order = ("read-tree", "--reset", "-u", "--no-recurse-submodules", tree)
         try:
             self._own.run(*order, timeout=TIME_LIMIT)
         except GitError as error:
             if "No space left" in error.stderr or "quota" in error.stderr:
                 raise RalphError(f"no room left for {self.root}; make room, then run ralph again") from None
-            self._unlock_index()
             (self._own.git_dir / "index").unlink(missing_ok=True)
             open_up(self.root)
-            self._clean(keep=False)
+            self._clean(tree, keep=False)
             self._own.run(*order, timeout=TIME_LIMIT)
-        self._tree = tree
-        self._fill_submodules()
+        # Submodules are there to be read: as they stand in the user's tree, without their git folders.
+        for path in self._tracked_by(tree).submodules:
+            target = self.root / path
+            if target.is_dir() and not any(target.iterdir()):
+                target.rmdir()
+                put_copy(self._repository.root / path, target)
 
-    def _fill_submodules(self) -> None:
-        """Submodules are there to be read: as they stand in the user's tree, without their git folders."""
-        if (self.root / ".gitmodules").is_file():
-            for path in self._what_stands().submodules:
-                target = self.root / path
-                if target.is_dir() and not any(target.iterdir()):
-                    target.rmdir()
-                    put_copy(self._repository.root / path, target)
-
-    def _what_stands(self) -> Tracked:
-        """What is tracked by the tree that was put there or captured last."""
-        if self._tree != self._tracked[0]:
-            self._tracked = self._tree, tracked_of(self._repository, self._tree)
-        return self._tracked[1] if self._tree else read_tracked(self._own)
+    def _tracked_by(self, tree: str) -> Tracked:
+        if self._tracked[0] != tree:
+            self._tracked = tree, tracked_of(self._repository.entries(tree))
+        return self._tracked[1]
 
     def _unlock_index(self) -> None:
         (self._own.git_dir / "index.lock").unlink(missing_ok=True)  # of a git that was killed; nobody else has it
@@ -268,33 +243,6 @@ class Clones:
             self._open.popitem()[1].close()
 
 
-def box_of(
-    clone: Clone, repository: Repository, *, bwrap: Path, hidden: Sequence[Path] = (), links: Sequence[str] = ()
-) -> Box:
-    """The sandbox in which the clone stands at the repository's own path, and the real one is not there.
-
-    `hidden` is what else is absent; `links` are paths of the user's tree that can be read there.
-    """
-    # What leads from one folder of objects to others is in the clone's own list, with paths that hold in the sandbox.
-    lists = [(link / "info" / "alternates", real / "info" / "alternates") for link, real in clone.stores]
-    return Box(
-        bwrap=bwrap,
-        hidden=(
-            clone.root.parent.parent,
-            repository.common_dir,
-            repository.git_dir,
-            *_other_trees(repository),
-            *hidden,
-        ),
-        binds=((clone.root, repository.root),),
-        read_only=(
-            *((real, link) for link, real in clone.stores),
-            *((Path(os.devnull), inside) for inside, real in lists if real.is_file()),
-            *((repository.root / path, repository.root / path) for path in links),
-        ),
-    )
-
-
 def _other_trees(repository: Repository) -> list[Path]:
     """The repository's other work trees, as its git folder names them."""
     common = repository.common_dir
@@ -302,10 +250,6 @@ def _other_trees(repository: Repository) -> list[Path]:
     trees = [(file.parent / said).resolve().parent for file, said in named if said]
     trees += [common.parent] if common.name == ".git" else []
     return [tree for tree in trees if tree != repository.root.resolve()]
-
-
-def _is_folder(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -319,11 +263,11 @@ def _identity(path: Path) -> tuple[int, int] | None:
 def _newest(path: Path) -> int:
     """The last time of change of a file or link, or of anything in a folder."""
     newest = path.lstat().st_ctime_ns
-    if _is_folder(path):
+    if is_folder(path):
         with os.scandir(path) as entries:
             for entry in entries:
-                is_folder = entry.is_dir(follow_symlinks=False)
-                changed = _newest(Path(entry.path)) if is_folder else entry.stat(follow_symlinks=False).st_ctime_ns
+                is_inner = entry.is_dir(follow_symlinks=False)
+                changed = _newest(Path(entry.path)) if is_inner else entry.stat(follow_symlinks=False).st_ctime_ns
                 newest = max(newest, changed)
     return newest
 

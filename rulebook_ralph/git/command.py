@@ -2,11 +2,14 @@
 
 import os
 import signal
-import subprocess
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, cast
+from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
+from typing import IO, Self, cast
 
 from rulebook_ralph.errors import RalphError
 
@@ -23,22 +26,55 @@ _SETTINGS = (
     "maintenance.auto=false",
     "core.fsync=committed",  # without it a power cut leaves refs whose objects are missing
 )
-OPTIONS = tuple(word for setting in _SETTINGS for word in ("-c", setting))
-"""The settings that every git command of Ralph's gets."""
+_OPTIONS = tuple(word for setting in _SETTINGS for word in ("-c", setting))
 _SIGTERM_GRACE = 2.0
 
 
 class GitError(Exception):
-    """A git command that failed. `stderr` is git's message; `code` is -1 where it did not start or took too long."""
+    """A git command that failed. `stderr` is git's message, `output` what it said before; `code` is -1 where it did
+    not start or took too long.
+    """
 
-    def __init__(self, command: tuple[str, ...], code: int, stderr: str) -> None:
+    def __init__(self, command: tuple[str, ...], code: int, stderr: str, output: bytes = b"") -> None:
         super().__init__(f"git {command[0]} failed ({code}): {' '.join(stderr.split())[:500]}")
         self.command = command
         self.code = code
         self.stderr = stderr.strip()
+        self.output = output
 
 
-def start(
+def run(
+    arguments: tuple[str, ...],
+    folder: Path,
+    environment: Mapping[str, str],
+    *,
+    stdin: bytes | None = None,
+    output: IO[bytes] | None = None,
+    timeout: float | None = None,
+    group: bool = True,
+) -> bytes:
+    """The output of a git command, unless the file `output` gets it. Raises GitError where it fails or takes longer
+    than `timeout` (seconds), RalphError where there is no git.
+    """
+    with _start(arguments, folder, environment, stdin=stdin is not None, output=output, group=group) as process:
+        try:
+            said, errors = process.communicate(stdin, timeout)
+        except BaseException as error:
+            for order in (signal.SIGTERM, signal.SIGKILL):  # on SIGTERM git removes its lock files
+                with suppress(ProcessLookupError, PermissionError):  # filters, for instance, are in its group
+                    os.killpg(process.pid, order) if group else process.send_signal(order)
+                with suppress(TimeoutExpired):
+                    process.wait(_SIGTERM_GRACE)
+                    break
+            if isinstance(error, TimeoutExpired):
+                raise GitError(arguments, -1, f"no answer within {timeout} s") from None
+            raise
+    if process.returncode != 0:
+        raise GitError(arguments, process.returncode, errors.decode("utf-8", "replace"), said or b"")
+    return said or b""
+
+
+def _start(
     arguments: tuple[str, ...],
     folder: Path,
     environment: Mapping[str, str],
@@ -47,18 +83,18 @@ def start(
     output: IO[bytes] | None = None,
     errors: IO[bytes] | None = None,
     group: bool = True,
-) -> "subprocess.Popen[bytes]":
-    """A git command that runs; in a process group of its own, as ^C is for Ralph. Raises GitError, RalphError."""
+) -> "Popen[bytes]":
+    """In a process group of its own, as ^C is for Ralph."""
     if any("\0" in argument for argument in arguments):
         raise GitError(arguments, -1, "a name holds a NUL character")
     try:
-        return subprocess.Popen(
-            ("git", *OPTIONS, *arguments),
+        return Popen(
+            ("git", *_OPTIONS, *arguments),
             cwd=folder,
             env=environment,
-            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
-            stdout=output or subprocess.PIPE,
-            stderr=errors or subprocess.PIPE,
+            stdin=PIPE if stdin else DEVNULL,
+            stdout=output or PIPE,
+            stderr=errors or PIPE,
             process_group=0 if group else None,
         )
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -67,42 +103,71 @@ def start(
         raise RalphError("git is not installed or not on PATH; install git") from None
 
 
-def finish(
-    process: "subprocess.Popen[bytes]",
-    arguments: tuple[str, ...],
-    *,
-    stdin: bytes | None = None,
-    lines: Iterable[bytes] = (),
-    timeout: float | None = None,
-    group: bool = True,
-) -> bytes:
-    """Its output, when it has ended. Raises GitError where it fails or takes longer than `timeout` (seconds)."""
-    with process:
+class EndedError(Exception):
+    """The process that was asked has ended."""
+
+
+class Conversation:
+    """A git process that answers questions; started when it is first asked, and again where it has ended."""
+
+    def __init__(self, arguments: tuple[str, ...], folder: Path, environment: Mapping[str, str]) -> None:
+        self._command = (arguments, folder, environment)
+        self._lock = threading.Lock()
+        self._process: Popen[bytes] | None = None
+        self._end: Callable[[], str | None] = str
+        self.last_words = ""
+        """What git said before it ended."""
+
+    @contextmanager
+    def asked(self, question: bytes) -> Iterator[Self]:
+        """Ask, and read the whole answer. Raises EndedError where none comes, GitError where git does not start."""
+        with self._lock:
+            try:
+                self.say(question)
+                yield self
+            except BaseException:  # what is left of the answer would be taken for the next one's
+                self.stop()
+                raise
+
+    def say(self, words: bytes) -> None:
+        if self._process is None or self._process.poll() is not None:
+            self.stop()
+            errors = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe would be full one day
+            self._process = _start(*self._command, errors=errors)
+            self._end = weakref.finalize(self, _end, self._process, errors)
         try:
-            with suppress(BrokenPipeError):  # git's own words say why
-                for line in lines:
-                    cast("IO[bytes]", process.stdin).write(line)
-            said, errors = process.communicate(stdin, timeout=timeout)
-        except subprocess.TimeoutExpired:
-            _end(process, group=group)
-            raise GitError(arguments, -1, f"no answer within {timeout} s") from None
-        except BaseException:
-            _end(process, group=group)
-            raise
-    if process.returncode != 0:
-        raise GitError(arguments, process.returncode, errors.decode("utf-8", "replace"))
-    return said or b""
+            cast("IO[bytes]", self._process.stdin).write(words)
+            cast("IO[bytes]", self._process.stdin).flush()
+        except OSError:
+            raise EndedError from None
+
+    def answer(self, words: bytes) -> bytes:
+        """Say more, and read one line."""
+        self.say(words)
+        return self.line()
+
+    def line(self) -> bytes:
+        return self.read(None)
+
+    def read(self, size: int | None) -> bytes:
+        """So many bytes and the end of their line, which is left out; or a line."""
+        output = cast("IO[bytes]", cast("Popen[bytes]", self._process).stdout)
+        found = output.readline() if size is None else output.read(size + 1)
+        if not found.endswith(b"\n") or (size is not None and len(found) <= size):
+            raise EndedError
+        return found[:-1]
+
+    def stop(self) -> None:
+        self._process = None
+        self.last_words = self._end() or self.last_words
 
 
-def _end(process: "subprocess.Popen[bytes]", *, group: bool) -> None:
-    """End a git command and what it started, filters for instance."""
-    for number in (signal.SIGTERM, signal.SIGKILL):  # on SIGTERM git removes its lock files
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number) if group else process.send_signal(number)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_SIGTERM_GRACE)
-            break
-    for pipe in (process.stdin, process.stdout, process.stderr):
+def _end(process: "Popen[bytes]", errors: IO[bytes]) -> str:
+    """At the end of its input it ends; what it said."""
+    for pipe in (process.stdin, process.stdout):
         with suppress(OSError):
-            if pipe is not None:
-                pipe.close()
+            cast("IO[bytes]", pipe).close()
+    process.wait()
+    with errors:
+        errors.seek(0)
+        return errors.read().decode("utf-8", "replace")

@@ -7,7 +7,7 @@ whenever a tree is put there, so nothing that was done to it lasts.
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rulebook_ralph.git.cache import take_down
@@ -15,76 +15,57 @@ from rulebook_ralph.git.repository import Repository, config_entry, read_plain
 from rulebook_ralph.tasks.model import STATE_FOLDER
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_ESCAPE = re.compile(r"\\([0-7]{3}|.)", re.DOTALL)
-_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-NO_CONVERSION = b"* !text !eol !crlf !ident !filter !working-tree-encoding !merge\n"
+_NO_CONVERSION = b"* !text !eol !crlf !ident !filter !working-tree-encoding !merge\n"
 """Attributes that decide what git writes for a file, unspecified: what follows in the list decides alone."""
 
 
 def read_rules(repository: Repository, tree: str, name: str) -> bytes:
-    """What all files called `name` in a tree say (`.gitignore` or `.gitattributes`). Raises GitError."""
-    found = []
-    for path, entry in repository.entries(tree).items():
-        folder, _, last = path.rpartition("/")
-        if last == name and entry.mode.startswith("100"):  # git follows no link here
-            found.append((folder, entry.oid))
-    found.sort(key=lambda pair: (pair[0].count("/") + bool(pair[0]), pair[0]))  # what is deeper decides, so it is last
-    below = below_ignoring if name == ".gitignore" else below_attributes
-    read = ((folder, repository.objects.read(oid)) for folder, oid in found)
-    parts = [below(folder, each.content) for folder, each in read if each]
-    return b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts if part)
-
-
-def below_ignoring(folder: str, content: bytes) -> bytes:
-    """The rules of a `.gitignore` in that folder, as rules at the top."""
-    lines = _lines(content)
-    return _joined(lines if not folder else [_ignoring(folder, line) for line in lines])
+    """What all files called `name` in a tree say (`.gitignore` or `.gitattributes`), as one list at its top. Raises
+    GitError.
+    """
+    plain = (path for path, entry in repository.entries(tree).items() if entry.mode.startswith("100"))
+    found = (path for path in plain if path.rpartition("/")[2] == name)  # git follows no link here
+    moved = _ignoring if name == ".gitignore" else _attributes
+    rules: list[str] = []
+    for path in sorted(found, key=lambda path: (path.count("/"), path)):  # what is deeper decides, so it is last
+        folder = path.rpartition("/")[0]
+        content = (repository.file_of(tree, path) or b"").removeprefix(b"\xef\xbb\xbf")
+        lines = (os.fsdecode(line.removesuffix(b"\r")) for line in content.split(b"\n"))
+        rules += (moved(folder, line) if folder else line for line in lines)
+    return b"".join(os.fsencode(f"{rule}\n") for rule in rules if rule)
 
 
 def _ignoring(folder: str, line: str) -> str:
     if not line.strip(" /!") or line.startswith("#"):  # a slash alone names nothing
         return ""
     negated = line.startswith("!")
-    return f"{'!' if negated else ''}{_below(folder, line[1:] if negated else line)}"
-
-
-def below_attributes(folder: str, content: bytes) -> bytes:
-    """The lines of a `.gitattributes` in that folder, as lines at the top. Macros count at the top alone."""
-    lines = _lines(content)
-    return _joined(lines if not folder else [_attributes(folder, line.lstrip(" \t")) for line in lines])
+    return f"{'!' if negated else ''}{_below(folder)}{_beside(line[1:] if negated else line)}"
 
 
 def _attributes(folder: str, line: str) -> str:
+    """Macros count at the top alone."""
+    line = line.lstrip(" \t")
     if not line or line.startswith(("#", "[attr]", "!")):
         return ""
     if quoted := _QUOTED.match(line):
-        pattern, rest = _ESCAPE.sub(_unescaped, quoted[1]), line[quoted.end() :]
+        pattern, end = quoted[1], quoted.end()
     else:
-        pattern, *others = re.split(r"[ \t]", line, maxsplit=1)
-        rest = f" {others[0]}" if others else ""
-    moved = _below(folder, pattern)
-    escaped = "".join(f"\\{ord(char):03o}" if char < " " else char for char in re.sub(r'(["\\])', r"\\\1", moved))
-    return f'"{escaped}"{rest}'
+        unquoted = re.split(r"[ \t]", line, maxsplit=1)[0]
+        pattern, end = _c_quoted(unquoted), len(unquoted)
+    return f'"{_c_quoted(_below(folder))}{_beside(pattern)}"{line[end:]}'
 
 
-def _unescaped(match: re.Match[str]) -> str:
-    code = match[1]
-    return chr(int(code, 8)) if code.isdigit() else _LETTERS.get(code, code)
+def _c_quoted(text: str) -> str:
+    return "".join(f"\\{ord(char):03o}" if char < " " or char in '"\\' else char for char in text)
 
 
-def _below(folder: str, pattern: str) -> str:
-    literal = re.sub(r"([\\*?\[\]])", r"\\\1", folder)
-    if "/" in pattern.rstrip("/"):
-        return f"/{literal}/{pattern.removeprefix('/')}"
-    return f"/{literal}/**/{pattern}"
+def _below(folder: str) -> str:
+    return "/" + re.sub(r"([\\*?\[\]])", r"\\\1", folder)
 
 
-def _lines(content: bytes) -> list[str]:
-    return [os.fsdecode(line.removesuffix(b"\r")) for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n")]
-
-
-def _joined(lines: list[str]) -> bytes:
-    return b"".join(os.fsencode(line) + b"\n" for line in lines if line)
+def _beside(pattern: str) -> str:
+    """A pattern as it goes on after the folder that it stands in."""
+    return f"/{pattern.removeprefix('/')}" if "/" in pattern.rstrip("/") else f"/**/{pattern}"
 
 
 _TAKEN = re.compile(
@@ -141,6 +122,14 @@ def read_shared(repository: Repository, folder: Path) -> Shared:
     )
 
 
+def own_repository(repository: Repository, folder: Path, root: Path) -> Repository:
+    """Git in the work tree at `root` with Ralph's own git folder for it; objects are the repository's."""
+    objects = str(repository.common_dir / "objects")
+    places = {"GIT_DIR": str(folder), "GIT_WORK_TREE": str(root), "GIT_OBJECT_DIRECTORY": objects}
+    environment = {**repository.environment, **places}
+    return replace(repository, root=root, git_dir=folder, common_dir=folder, environment=environment)
+
+
 def write_own(repository: Repository, shared: Shared, folder: Path) -> None:
     """Make Ralph's git folder of a clone. Raises OSError."""
     for name in ("refs/heads", "objects", "info"):
@@ -160,7 +149,7 @@ def write_rules(repository: Repository, shared: Shared, folder: Path, tree: str)
     OSError.
     """
     own = read_plain(repository.common_dir / "info" / "attributes")
-    attributes = NO_CONVERSION + shared.attributes + read_rules(repository, tree, ".gitattributes") + own
+    attributes = _NO_CONVERSION + shared.attributes + read_rules(repository, tree, ".gitattributes") + own
     (folder / "info" / "exclude").write_bytes(shared.excludes + read_rules(repository, tree, ".gitignore"))
     (folder / "info" / "attributes").write_bytes(attributes)
 

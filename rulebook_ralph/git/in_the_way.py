@@ -1,14 +1,14 @@
 """What of a user's stands in the way of a landing: edits, staged or not, and files that git does not hold."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rulebook_ralph.git.capture import folders_of
-from rulebook_ralph.git.diff import Change
-from rulebook_ralph.git.objects import GITLINK
+from rulebook_ralph.git.cache import is_folder
+from rulebook_ralph.git.objects import GITLINK, Entry
 from rulebook_ralph.git.repository import Repository
+from rulebook_ralph.git.trees import Change, folders_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,152 +25,111 @@ class NotAdvanced:
 class InTheWayError(Exception):
     """Nothing is done: the branch waits."""
 
-    def __init__(self, waiting: NotAdvanced) -> None:
-        super().__init__(waiting.reason)
-        self.waiting = waiting
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    mode: str
-    oid: str
-    left_out: bool
+    def __init__(self, reason: str, files: Sequence[str] = (), remedy: str = "") -> None:
+        super().__init__(reason)
+        self.waiting = NotAdvanced(reason, tuple(files), remedy)
 
 
 _MOST_NAMED = 500
 """Paths; for more, the whole index is asked."""
 
 
-class Surroundings:
-    """The user's index and files at the paths that a landing changes."""
+def look_around(
+    repository: Repository, index: Path, work: Sequence[Change], *, was_begun: bool
+) -> tuple[list[Change], list[Change]]:
+    """The changes whose files are the new ones already, and those whose files a killed landing left unfinished.
 
-    def __init__(self, repository: Repository, index: Path, paths: Sequence[str], *, was_begun: bool) -> None:
-        self._repository = repository
-        self._root = repository.root
-        self._was_begun = was_begun
-        self._entries: dict[str, _Entry] = {}
-        self._unmerged: set[str] = set()
-        self._edited: set[str] = set()
-        asked = ("--literal-pathspecs", "ls-files", "-s", "-t", "-c", "-m", "-z", "--")
-        few = paths if len(paths) <= _MOST_NAMED else ()
-        self._read(os.fsdecode(repository.run(*asked, *few, index=index)) if paths else "")
+    Raises InTheWayError where something of the user's is in the way.
+    """
+    root = repository.root
+    staged = _read_index(repository, index, [each.path for each in work])
+    leaving = {each.path for each in work if each.after is None}
+    # What the index has as it will be, or what is not checked out, is not touched.
+    moving = [each for each in work if each.path not in staged.left_out and staged.entries.get(each.path) != each.after]
+    standing = [each for each in moving if not each.is_gitlink and staged.differs(root, each.path)]
+    same, torn = _already_new(repository, standing, was_begun=was_begun)
+    settled = {each.path for each in (*same, *torn)}
+    blocking = {each.path for each in standing} - settled
+    blocking |= {each.path for each in work if staged.entries.get(each.path) not in (each.before, each.after)}
+    for each in moving:
+        if each.after and each.after.mode != GITLINK and each.path not in settled:
+            blocking.update(_around(root, each.path, leaving))
+    if blocking:
+        raise InTheWayError("your edits are in the way", sorted(blocking), "commit or move them")
+    return same, torn
 
-    def look(self, found: Sequence[Change]) -> tuple[list[Change], list[Change]]:
-        """The changes whose files are the new ones already, and those whose files a killed landing left unfinished.
 
-        Raises InTheWayError where something of the user's is in the way.
-        """
-        if self._unmerged:
-            raise InTheWayError(
-                NotAdvanced("files are not merged in the index", tuple(sorted(self._unmerged)), "merge them")
-            )
-        leaving = {each.path for each in found if each.status == "D"}
-        standing = [each for each in found if self._differs(each)]
-        same, torn = self._already_new(standing)
-        settled = {each.path for each in (*same, *torn)}
-        blocking = {each.path for each in standing} - settled
-        for each in found:
-            if self._is_staged(each):
-                blocking.add(each.path)
-            if each.path in settled:
-                continue
-            if each.status != "D" and each.new_mode != GITLINK and not self._is_left_out(each.path):
-                blocking |= self._around(each.path, leaving)
-        if blocking:
-            raise InTheWayError(
-                NotAdvanced("your edits are in the way", tuple(sorted(blocking)), "commit or move them")
-            )
-        return same, torn
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    """What the index has; the paths that are not checked out, and those whose files are not as it says."""
 
-    def _read(self, listing: str) -> None:
-        """Each entry has a line, and one more where its file is not as it says."""
-        for line in filter(None, listing.split("\0")):
-            head, _, path = line.partition("\t")
-            tag, mode, oid, stage = head.split(" ")
-            if tag == "C":
-                self._edited.add(path)
-                continue
-            self._entries[path] = _Entry(mode, oid, tag == "S")
-            if stage != "0":
-                self._unmerged.add(path)
+    entries: dict[str, Entry]
+    left_out: set[str]
+    edited: set[str]
 
-    def _is_left_out(self, path: str) -> bool:
-        entry = self._entries.get(path)
-        return entry is not None and entry.left_out
-
-    def _is_staged(self, change: Change) -> bool:
-        """Whether the index has something that is neither the old nor the new version."""
-        old = None if change.status == "A" else (change.old_mode, change.old_oid)
-        return self._staged(change.path) != old and not self._is_entered(change)
-
-    def _is_entered(self, change: Change) -> bool:
-        """Whether the index has the new version already: nothing is done then, whatever stands in the tree."""
-        return self._staged(change.path) == (None if change.status == "D" else (change.new_mode, change.new_oid))
-
-    def _staged(self, path: str) -> tuple[str, str] | None:
-        entry = self._entries.get(path)
-        return (entry.mode, entry.oid) if entry else None
-
-    def _differs(self, change: Change) -> bool:
+    def differs(self, root: Path, path: str) -> bool:
         """Whether something stands at the path that is not as the index has it."""
-        path = change.path
-        if self._is_left_out(path) or self._is_entered(change) or change.is_gitlink:
-            return False
-        if path in self._entries:
-            return path in self._edited and os.path.lexists(self._root / path)
-        return os.path.lexists(self._root / path) and not self._is_folder(path) and not self._behind_link(path)
+        if path in self.entries:
+            return path in self.edited and os.path.lexists(root / path)
+        behind_link = any((root / folder).is_symlink() for folder in folders_of([path]))
+        return os.path.lexists(root / path) and not is_folder(root / path) and not behind_link
 
-    def _is_folder(self, path: str) -> bool:
-        return (self._root / path).is_dir() and not (self._root / path).is_symlink()
 
-    def _behind_link(self, path: str) -> bool:
-        return any((self._root / folder).is_symlink() for folder in folders_of([path]))
+def _read_index(repository: Repository, index: Path, paths: Sequence[str]) -> _Staged:
+    """Each entry has a line, and one more where its file is not as it says."""
+    asked = ("--literal-pathspecs", "ls-files", "-s", "-t", "-c", "-m", "-z", "--")
+    few = paths if len(paths) <= _MOST_NAMED else ()
+    listing = os.fsdecode(repository.run(*asked, *few, index=index)) if paths else ""
+    found, unmerged = _Staged({}, set(), set()), set()
+    for line in filter(None, listing.split("\0")):
+        head, _, path = line.partition("\t")
+        tag, mode, oid, stage = head.split(" ")
+        if tag == "C":
+            found.edited.add(path)
+            continue
+        found.entries[path] = Entry(mode, oid)
+        if tag == "S":
+            found.left_out.add(path)
+        if stage != "0":
+            unmerged.add(path)
+    if unmerged:
+        raise InTheWayError("files are not merged in the index", sorted(unmerged), "merge them")
+    return found
 
-    def _around(self, path: str, leaving: set[str]) -> set[str]:
-        """What stands where folders must be, and in a folder where a file must be."""
-        found = {
-            folder
-            for folder in folders_of([path])
-            if folder not in leaving and os.path.lexists(self._root / folder) and not self._is_folder(folder)
-        }
-        if self._is_folder(path):
-            for parent, folders, names in os.walk(self._root / path):
-                links = [name for name in folders if Path(parent, name).is_symlink()]
-                below = (Path(parent, name).relative_to(self._root).as_posix() for name in (*names, *links))
-                found |= {name for name in below if name not in leaving}
-        return found
 
-    def _already_new(self, standing: Sequence[Change]) -> tuple[list[Change], list[Change]]:
-        """The changes whose file is the new version, and those whose file is the beginning of it after a kill."""
-        same = [each for each in standing if self._is_new_link(each)]
-        torn = []
-        asked = [
-            each
-            for each in standing
-            if each.new_mode in ("100644", "100755") and self._is_plain(each.path) and "\n" not in each.path
-        ]
-        names = b"".join(os.fsencode(f"{each.path}\n") for each in asked)
-        oids = self._repository.run("hash-object", "--stdin-paths", stdin=names).decode().split() if asked else []
-        for each, oid in zip(asked, oids, strict=True):
-            is_executable = bool((self._root / each.path).stat().st_mode & 0o100)
-            if oid == each.new_oid and is_executable == (each.new_mode == "100755"):
+def _around(root: Path, path: str, leaving: set[str]) -> Iterator[str]:
+    """What stands where folders must be, and in a folder where a file must be."""
+    for folder in folders_of([path]) - leaving:
+        if os.path.lexists(root / folder) and not is_folder(root / folder):
+            yield folder
+    if is_folder(root / path):
+        for parent, folders, names in os.walk(root / path):
+            for each in (Path(parent, name) for name in (*names, *folders)):
+                below = each.relative_to(root).as_posix()
+                if not is_folder(each) and below not in leaving:
+                    yield below
+
+
+def _already_new(
+    repository: Repository, standing: Sequence[Change], *, was_begun: bool
+) -> tuple[list[Change], list[Change]]:
+    """The changes whose file is the new version, and those whose file is the beginning of it after a kill."""
+    root, same, torn = repository.root, [], []
+    asked = []
+    for each in standing:
+        target = root / each.path
+        if target.is_symlink():
+            if each.after == Entry("120000", repository.objects.new().add("blob", os.fsencode(target.readlink()))):
                 same.append(each)
-            elif self._was_begun and self._is_torn(each):
+        elif each.after and each.after.mode.startswith("100") and target.is_file() and "\n" not in each.path:
+            asked.append((each, each.after, target))
+    names = b"".join(os.fsencode(f"{each.path}\n") for each, _, _ in asked)
+    oids = repository.run("hash-object", "--stdin-paths", stdin=names).decode().split() if asked else []
+    for (each, after, target), oid in zip(asked, oids, strict=True):
+        if after == Entry("100755" if target.stat().st_mode & 0o100 else "100644", oid):
+            same.append(each)
+        elif was_begun:
+            written = repository.run("cat-file", "--filters", f"--path={each.path}", after.oid)
+            if written.startswith(target.read_bytes()):
                 torn.append(each)
-        return same, torn
-
-    def _is_plain(self, path: str) -> bool:
-        target = self._root / path
-        return target.is_file() and not target.is_symlink()
-
-    def _is_new_link(self, change: Change) -> bool:
-        target = self._root / change.path
-        if change.new_mode != "120000" or not target.is_symlink():
-            return False
-        content = self._repository.run("cat-file", "blob", change.new_oid)
-        return os.fsencode(target.readlink()) == content
-
-    def _is_torn(self, change: Change) -> bool:
-        """Whether a file is the beginning of the new version."""
-        written = self._repository.run("cat-file", "--filters", f"--path={change.path}", change.new_oid)
-        return written.startswith((self._root / change.path).read_bytes())
+    return same, torn

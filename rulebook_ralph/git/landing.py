@@ -6,21 +6,19 @@ Every step can be done again after a kill.
 """
 
 import os
+import re
 import shutil
-import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, cast
 
-import psutil
-
-from rulebook_ralph.git.capture import folders_of
-from rulebook_ralph.git.command import start
-from rulebook_ralph.git.diff import Change, changes
-from rulebook_ralph.git.in_the_way import InTheWayError, NotAdvanced, Surroundings
+from rulebook_ralph.git.command import Conversation, EndedError
+from rulebook_ralph.git.in_the_way import InTheWayError, NotAdvanced, look_around
+from rulebook_ralph.git.objects import Entry, sync
 from rulebook_ralph.git.repository import GitError, Repository, read_plain, within_state
+from rulebook_ralph.git.trees import Change, changes, folders_of
+from rulebook_ralph.process.orphans import own_start, started_at
 
 __all__ = ["NotAdvanced", "SigningError", "advance", "commit_tree"]
 
@@ -74,11 +72,12 @@ def advance(repository: Repository, branch: str, new: str, old: str, *, reason: 
     if tip != old:
         return NotAdvanced("it was moved by somebody else" if tip else "it is gone")
     try:
-        if not _is_checked_out(repository, branch):
-            _swap(repository, branch, new, old, reason)
-            return None
-        with _index_lock(repository) as index:
-            _follow(repository, index, branch, new, old, reason=reason)
+        if _is_checked_out(repository, branch):
+            with _index_lock(repository) as index:
+                _follow(repository, index, branch, new, old, reason=reason)
+        else:
+            with _ref_locked(repository, branch, new, old, reason) as move:
+                move()
     except InTheWayError as error:
         return error.waiting
     return None
@@ -102,29 +101,17 @@ def clear_up(repository: Repository) -> None:
     """Remove the lock that a killed Ralph left, for nobody could use git in the tree otherwise; and its note, where the
     landing had come to its end.
     """
-    lock, own, note = repository.git_dir / "index.lock", repository.private / "index.lock", _following(repository)
+    lock, note = repository.git_dir / "index.lock", _following(repository)
     said = read_plain(lock).decode("utf-8", "replace")
     if said.startswith(_LOCK_MARK):
-        _, _, holder = said.partition(": ")
-        pid, _, started = holder.strip().partition(" ")
-        with suppress(psutil.NoSuchProcess, ValueError):
-            if pid.isdecimal() and psutil.Process(int(pid)).create_time() == float(started):
-                return
+        holder = re.search(r": (\d+) (\d+)$", said.strip())
+        if holder and started_at(int(holder[1])) == int(holder[2]):
+            return
         lock.unlink(missing_ok=True)
-    own.unlink(missing_ok=True)
+    (repository.private / "index.lock").unlink(missing_ok=True)
     new = read_plain(note).decode("ascii", "replace").strip().rpartition(" ")[2]
-    if note.exists() and (not repository.names_object(new) or new == repository.head()):
+    if note.exists() and (not repository.objects.is_id(new) or new == repository.head()):
         note.unlink(missing_ok=True)
-
-
-def _swap(repository: Repository, branch: str, new: str, old: str, reason: str) -> None:
-    try:
-        repository.run("update-ref", "-m", reason, f"refs/heads/{branch}", new, old)
-    except GitError as error:
-        tip = repository.tip(branch)
-        if tip == old:
-            raise
-        raise InTheWayError(NotAdvanced("it was moved by somebody else")) from error
 
 
 # Who has the branch
@@ -135,18 +122,17 @@ def _is_checked_out(repository: Repository, branch: str) -> bool:
     for folder in (repository.common_dir, *sorted((repository.common_dir / "worktrees").glob("*"))):
         for name, what in _HELD_BY.items():
             if os.fsdecode(read_plain(folder / name)).strip().removeprefix("refs/heads/") == branch:
-                raise InTheWayError(NotAdvanced(f"{what} of it is in progress; end it or give it up"))
+                raise InTheWayError(f"{what} of it is in progress; end it or give it up")
         if f"refs/heads/{branch}" in os.fsdecode(read_plain(folder / "rebase-merge/update-refs")).splitlines():
-            raise InTheWayError(NotAdvanced("a rebase that moves it is in progress; end it or give it up"))
-    here = repository.branch() == branch
-    if here:
+            raise InTheWayError("a rebase that moves it is in progress; end it or give it up")
+    if repository.branch() == branch:
         for name, what in _IN_PROGRESS.items():
             if (repository.git_dir / name).exists():
-                raise InTheWayError(NotAdvanced(f"{what} is in progress on it; end it or give it up"))
+                raise InTheWayError(f"{what} is in progress on it; end it or give it up")
         return True
     for root, other in repository.work_trees():
         if other == branch and root.resolve() != repository.root.resolve():
-            raise InTheWayError(NotAdvanced(f"it is checked out in another work tree, {root}"))
+            raise InTheWayError(f"it is checked out in another work tree, {root}")
     return False
 
 
@@ -159,15 +145,15 @@ def _index_lock(repository: Repository) -> Iterator[Path]:
     lock, ends = repository.git_dir / "index.lock", time.monotonic() + _LOCK_SECONDS
     repository.private.mkdir(parents=True, exist_ok=True)
     own = repository.private / "index.lock"
-    own.write_text(f"{_LOCK_MARK}: {os.getpid()} {psutil.Process().create_time()}\n", "ascii")
-    _sync(own)  # after a power cut, too, it is to say whose it is
+    own.write_text(f"{_LOCK_MARK}: {os.getpid()} {own_start()}\n", "ascii")
+    sync(own)  # after a power cut, too, it is to say whose it is
     while True:
         try:
             lock.hardlink_to(own)  # it says whose it is from the first moment
             break
         except FileExistsError:
             if time.monotonic() > ends:
-                raise InTheWayError(NotAdvanced(f"another git command has locked the index ({lock})")) from None
+                raise InTheWayError(f"another git command has locked the index ({lock})") from None
             time.sleep(0.02)
     try:
         index = repository.private / "landing-index"
@@ -188,36 +174,38 @@ def _following(repository: Repository) -> Path:
 
 def _follow(repository: Repository, index: Path, branch: str, new: str, old: str, *, reason: str) -> None:
     every = changes(repository, old, new)
-    state = [each for each in every if within_state(each.path)]
-    note, mark = _following(repository), f"{old} {new}\n".encode()
     work = [each for each in every if not within_state(each.path)]
-    around = Surroundings(repository, index, [each.path for each in work], was_begun=read_plain(note) == mark)
-    same, torn = around.look(work)
-    _enter(repository, index, [*state, *same])
-    with _ref_locked(repository, branch, new, old, reason) as commit:
+    note, mark = _following(repository), f"{old} {new}\n".encode()
+    same, torn = look_around(repository, index, work, was_begun=read_plain(note) == mark)
+    _enter(repository, index, [*(each for each in every if within_state(each.path)), *same])
+    with _ref_locked(repository, branch, new, old, reason) as move:
         note.write_bytes(mark)
-        _sync(note)
+        sync(note)
         for each in torn:
             (repository.root / each.path).unlink()
-        move = ("read-tree", "-m", "-u", "--no-recurse-submodules", old, new)
-        try:
-            try:
-                repository.run(*move, index=index)
-            except GitError:  # what is as it was may have another time
-                _refresh(repository, index)
-                repository.run(*move, index=index)
-        except GitError as error:
-            said = error.stderr.splitlines() or ["git gave no reason"]
-            files = tuple(line.strip() for line in said if line.startswith("\t"))
-            raise InTheWayError(NotAdvanced(f"git cannot bring the tree along: {said[0][:200]}", files)) from None
+        _bring_files(repository, index, new, old)
         if same:
             _refresh(repository, index)
         _sync_tree(repository.root, [each.path for each in work])
-        _sync(index)
+        sync(index)
         index.replace(repository.git_dir / "index")
-        _sync(repository.git_dir)
-        commit()
+        sync(repository.git_dir)
+        move()
         note.unlink(missing_ok=True)
+
+
+def _bring_files(repository: Repository, index: Path, new: str, old: str) -> None:
+    order = ("read-tree", "-m", "-u", "--no-recurse-submodules", old, new)
+    try:
+        try:
+            repository.run(*order, index=index)
+        except GitError:  # what is as it was may have another time
+            _refresh(repository, index)
+            repository.run(*order, index=index)
+    except GitError as error:
+        said = error.stderr.splitlines() or ["git gave no reason"]
+        files = [line.strip() for line in said if line.startswith("\t")]
+        raise InTheWayError(f"git cannot bring the tree along: {said[0][:200]}", files) from None
 
 
 def _refresh(repository: Repository, index: Path) -> None:
@@ -228,42 +216,26 @@ def _refresh(repository: Repository, index: Path) -> None:
 def _enter(repository: Repository, index: Path, wanted: Sequence[Change]) -> None:
     """Have the index hold the new versions of those paths, without touching their files."""
     if wanted:
-        ordered = sorted(wanted, key=lambda each: each.status != "D")
-        lines = (f"{'0' if each.status == 'D' else each.new_mode} {each.new_oid}\t{each.path}\0" for each in ordered)
-        told = b"".join(map(os.fsencode, lines))
+        ordered = sorted(wanted, key=lambda each: each.after is not None)
+        named = ((each.path, each.after or Entry("0", "0" * repository.hash_length)) for each in ordered)
+        told = b"".join(os.fsencode(f"{entry.mode} {entry.oid}\t{path}\0") for path, entry in named)
         repository.run("update-index", "--add", "--replace", "-z", "--index-info", stdin=told, index=index)
 
 
 @contextmanager
-def _ref_locked(repository: Repository, branch: str, new: str, old: str, reason: str) -> Iterator["_Commit"]:
+def _ref_locked(repository: Repository, branch: str, new: str, old: str, reason: str) -> Iterator[Callable[[], bytes]]:
     """Hold the branch's own lock, with `old` found in it; the given function moves it. If Ralph dies, git lets go."""
-    with start(("update-ref", "-m", reason, "--stdin"), repository.root, repository.environment) as process:
-        commit = _Commit(process)
-        try:
-            commit.say(f"start\nupdate refs/heads/{branch} {new} {old}\nprepare\n", answers=2)
-        except GitError:
-            process.kill()
-            if repository.tip(branch) == old:
-                raise
-            raise InTheWayError(NotAdvanced("it was moved by somebody else")) from None
-        yield commit
-
-
-class _Commit:
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
-        self._process = process
-
-    def __call__(self) -> None:
-        self.say("commit\n", answers=1)
-
-    def say(self, orders: str, *, answers: int) -> None:
-        with suppress(BrokenPipeError):
-            cast("IO[bytes]", self._process.stdin).write(os.fsencode(orders))
-            cast("IO[bytes]", self._process.stdin).flush()
-        output = cast("IO[bytes]", self._process.stdout)
-        if not all(output.readline().endswith(b": ok\n") for _ in range(answers)):
-            said = cast("IO[bytes]", self._process.stderr).read().decode("utf-8", "replace")
-            raise GitError(("update-ref",), self._process.wait(), said)
+    git = Conversation(("update-ref", "-m", reason, "--stdin"), repository.root, repository.environment)
+    try:
+        with git.asked(os.fsencode(f"start\nupdate refs/heads/{branch} {new} {old}\nprepare\n")):
+            git.line(), git.line()
+            yield lambda: git.answer(b"commit\n")
+    except EndedError:
+        if repository.tip(branch) != old:
+            raise InTheWayError("it was moved by somebody else") from None
+        raise GitError(("update-ref",), 128, git.last_words) from None
+    finally:
+        git.stop()
 
 
 def _sync_tree(root: Path, paths: Sequence[str]) -> None:
@@ -273,12 +245,4 @@ def _sync_tree(root: Path, paths: Sequence[str]) -> None:
         return
     for path in {*paths, *folders_of(paths), "."}:
         with suppress(OSError):  # it was removed, or is a link
-            _sync(root / path, os.O_NONBLOCK | os.O_NOFOLLOW)
-
-
-def _sync(path: Path, flags: int = 0) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+            sync(root / path, os.O_NONBLOCK | os.O_NOFOLLOW)

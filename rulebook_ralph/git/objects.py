@@ -7,19 +7,16 @@ lasts.
 import hashlib
 import os
 import stat
-import tempfile
 import threading
-import weakref
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from subprocess import Popen
-from typing import IO, Literal, cast
+from typing import Literal
 
-from rulebook_ralph.git.command import GitError, start
+from rulebook_ralph.git.command import Conversation, EndedError, GitError
 from rulebook_ralph.tasks import disk
 
 FOLDER, GITLINK = "40000", "160000"
@@ -92,8 +89,8 @@ class Objects:
     def __init__(self, root: Path, environment: Mapping[str, str], folder: Path, hash_length: int) -> None:
         self._folder = folder
         self._hash_length = hash_length
-        self._reading = _Conversation(("cat-file", "--batch-command"), root, environment)
-        self._moving = _Conversation(("update-ref", "--stdin"), root, environment)
+        self._reading = Conversation(("cat-file", "--batch-command"), root, environment)
+        self._moving = Conversation(("update-ref", "--stdin"), root, environment)
         self._known: dict[str, Found] = {}
         self._trees: dict[str, Mapping[str, Entry]] = {}
         self._lock = threading.Lock()
@@ -120,6 +117,10 @@ class Objects:
             self._remember(oid, known)
         return known
 
+    def is_id(self, name: str) -> bool:
+        """Whether it is the whole id of an object, of which the answer is always the same."""
+        return len(name) == self._hash_length and not name.strip("0123456789abcdef")
+
     def _asked(self, order: Literal["info", "contents"], name: str) -> Found | None:
         if not name or "\n" in name or "\0" in name:
             return None
@@ -129,39 +130,29 @@ class Objects:
         try:
             try:
                 found = self._answer(os.fsencode(question), with_content=order == "contents")
-            except _EndedError:  # once more: somebody ended it
+            except EndedError:  # once more: somebody ended it
                 found = self._answer(os.fsencode(question), with_content=order == "contents")
-        except _EndedError:
+        except EndedError:
             raise GitError(("cat-file", name), 128, self._reading.last_words) from None
-        if found and len(found.content) <= _LARGEST_KNOWN and self._is_whole_id(name.partition("^")[0]):
+        if found and len(found.content) <= _LARGEST_KNOWN and self.is_id(name.partition("^")[0]):
             with self._lock:
                 self._known[question] = found
                 if len(self._known) > _MOST_KNOWN:
                     self._known.clear()
         return found
 
-    def _is_whole_id(self, name: str) -> bool:
-        """Whether it is one, of which the answer is always the same."""
-        return len(name) == self._hash_length and not name.strip("0123456789abcdef")
-
     def _answer(self, question: bytes, *, with_content: bool) -> Found | None:
-        with self._reading.asked(question) as answer:
-            oid, *rest = _line(answer).decode("utf-8", "replace").split(" ")
+        with self._reading.asked(question) as git:
+            oid, *rest = git.line().decode("utf-8", "replace").split(" ")
             if len(oid) != self._hash_length or len(rest) != len(("kind", "size")) or not rest[1].isdigit():
                 return None  # missing, or ambiguous
-            if not with_content:
-                return Found(oid, rest[0])
-            size = int(rest[1])
-            content = answer.read(size + 1)
-            if len(content) <= size:
-                raise _EndedError
-            return Found(oid, rest[0], content[:-1])
+            return Found(oid, rest[0], git.read(int(rest[1])) if with_content else b"")
 
     def _remember(self, oid: str, entries: Mapping[str, Entry]) -> None:
         with self._lock:
+            if sum(map(len, self._trees.values())) > _MOST_ENTRIES:
+                self._trees.clear()
             self._trees[oid] = entries
-            while len(self._trees) > 1 and sum(map(len, self._trees.values())) > _MOST_ENTRIES:
-                del self._trees[next(iter(self._trees))]
 
     # Writing
 
@@ -179,7 +170,7 @@ class Objects:
                     os.utime(path)  # `git gc` keeps what is young
                 except OSError:
                     files.append((self._written(path, content), path))
-            for _ in self._pool.map(_sync, (written for written, _ in files)):
+            for _ in self._pool.map(sync, (written for written, _ in files)):
                 pass
             for written, path in files:
                 written.rename(path)
@@ -226,75 +217,10 @@ class Objects:
         """Have a ref name that object, or no more be there; with `old` only where it names that. Raises GitError."""
         order = f"update {reference} {new} {old}" if new else f"delete {reference} {old}"
         try:
-            with self._moving.asked(os.fsencode(f"start\n{order.rstrip()}\ncommit\n")) as answer:
-                _line(answer), _line(answer)  # where git refuses it says so, and ends
-        except _EndedError:
+            with self._moving.asked(os.fsencode(f"start\n{order.rstrip()}\ncommit\n")) as git:
+                git.line(), git.line()  # where git refuses it says so, and ends
+        except EndedError:
             raise GitError(("update-ref", reference), 128, self._moving.last_words) from None
-
-
-class _EndedError(Exception):
-    """The process that was asked has ended."""
-
-
-class _Conversation:
-    """A git process that answers questions; started when it is first asked, and again where it has ended."""
-
-    def __init__(self, arguments: tuple[str, ...], folder: Path, environment: Mapping[str, str]) -> None:
-        self._arguments = arguments
-        self._folder = folder
-        self._environment = environment
-        self._lock = threading.Lock()
-        self._process: Popen[bytes] | None = None
-        self._end: Callable[[], str | None] = str
-        self.last_words = ""
-        """What git said before it ended."""
-
-    @contextmanager
-    def asked(self, question: bytes) -> Iterator[IO[bytes]]:
-        """Ask, and read the whole answer. Raises _EndedError where none comes, GitError where git does not start."""
-        with self._lock:
-            try:
-                process = self._running()
-                cast("IO[bytes]", process.stdin).write(question)
-                cast("IO[bytes]", process.stdin).flush()
-                yield cast("IO[bytes]", process.stdout)
-            except OSError:
-                self._stop()
-                raise _EndedError from None
-            except BaseException:  # what is left of the answer would be taken for the next one's
-                self._stop()
-                raise
-
-    def _stop(self) -> None:
-        self._process = None
-        self.last_words = self._end() or self.last_words
-
-    def _running(self) -> "Popen[bytes]":
-        if self._process is not None and self._process.poll() is not None:
-            self._stop()
-        if self._process is None:
-            errors = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe would be full one day
-            self._process = start(self._arguments, self._folder, self._environment, errors=errors)
-            self._end = weakref.finalize(self, _end, self._process, errors)
-        return self._process
-
-
-def _end(process: "Popen[bytes]", errors: IO[bytes]) -> str:
-    """At the end of its input it ends; what it said."""
-    for pipe in (process.stdin, process.stdout):
-        with suppress(OSError):
-            cast("IO[bytes]", pipe).close()
-    process.wait()
-    with errors:
-        errors.seek(0)
-        return errors.read().decode("utf-8", "replace")
-
-
-def _line(answer: IO[bytes]) -> bytes:
-    line = answer.readline()
-    if not line.endswith(b"\n"):
-        raise _EndedError
-    return line[:-1]
 
 
 def _entries(content: bytes, length: int) -> Iterator[tuple[str, Entry]]:
@@ -307,8 +233,9 @@ def _entries(content: bytes, length: int) -> Iterator[tuple[str, Entry]]:
         yield os.fsdecode(name), Entry(_MODES.get(mode) or mode.decode("ascii"), content[end + 1 : at].hex())
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def sync(path: Path, flags: int = 0) -> None:
+    """Have the content of a file or folder outlive a power cut. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
     try:
         os.fsync(descriptor)
     finally:

@@ -3,14 +3,14 @@
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.git.command import GitError, finish, start
+from rulebook_ralph.git.command import GitError, run
 from rulebook_ralph.git.objects import FOLDER, GITLINK, Entry, Objects
 from rulebook_ralph.tasks.model import STATE_FOLDER
 
@@ -20,6 +20,12 @@ _FIXED = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
 _KEPT = re.compile(r"GIT_(?:AUTHOR|COMMITTER)_\w+|GIT_CONFIG_\w+|GIT_SSH\w*|GIT_ASKPASS|GIT_EXEC_PATH|GIT_PROXY\w*")
 """What a user's environment may set of git's own. All other variables lead git elsewhere or change its output."""
 _OLDEST_GIT = (2, 38)
+_NO_PLACE = {
+    "not a git repository": "is not in a git repository; run 'git init' and make a first commit",
+    "must be run in a work tree": "is a bare repository or a git folder; run ralph in a work tree of it",
+    "HEAD^{commit}": "has no commit yet; make a first commit (git commit), then run ralph again",
+}
+"""What git says of a folder, and what a person is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,35 +48,22 @@ class Repository:
         """Ralph's own folder in the git folder: the lock and files that are needed for a moment."""
         return self.git_dir / "ralph"
 
-    @property
-    def no_object(self) -> str:
-        """The name that stands for no object: of a ref that is to be made, for instance."""
-        return "0" * self.hash_length
-
     def run(
         self,
         *arguments: str,
         stdin: bytes | None = None,
         index: Path | None = None,
         timeout: float | None = None,
-        cwd: Path | None = None,
         terminal: bool = False,
         output: IO[bytes] | None = None,
-        lines: Iterable[bytes] | None = None,
     ) -> bytes:
         """The output of a git command. Raises GitError where it fails, RalphError where there is no git.
 
         With `terminal` it may ask a person, as signing does; else ^C is for Ralph alone. With `output` that file gets
-        what the command says; `lines` are fed to it one by one, for a command that says next to nothing.
+        what the command says.
         """
         environment = self.environment if index is None else {**self.environment, "GIT_INDEX_FILE": str(index)}
-        feeds = stdin is not None or lines is not None
-        process = start(arguments, cwd or self.root, environment, stdin=feeds, output=output, group=not terminal)
-        return finish(process, arguments, stdin=stdin, lines=lines or (), timeout=timeout, group=not terminal)
-
-    def names_object(self, revision: str) -> bool:
-        """Whether a revision is the whole id of an object."""
-        return len(revision) == self.hash_length and not revision.strip("0123456789abcdef")
+        return run(arguments, self.root, environment, stdin=stdin, output=output, timeout=timeout, group=not terminal)
 
     def text(self, *arguments: str, stdin: bytes | None = None, index: Path | None = None) -> str:
         """The output as text without the final newline; undecodable bytes are surrogates."""
@@ -87,13 +80,10 @@ class Repository:
 
     def branch(self) -> str | None:
         """The branch that is checked out; None where HEAD is detached."""
-        try:
-            named = (self.git_dir / "HEAD").read_text("utf-8").rstrip()
-        except (OSError, UnicodeDecodeError):
-            named = ""
-        if not named.startswith("ref: refs/heads/") or named.endswith("/.invalid"):  # refs may be in no files
+        prefix, named = "ref: refs/heads/", os.fsdecode(read_plain(self.git_dir / "HEAD")).rstrip()
+        if not named.startswith(prefix) or named.endswith("/.invalid"):  # refs may be in no files
             named = f"ref: {self.answer('symbolic-ref', '-q', 'HEAD') or ''}"
-        return named.removeprefix("ref: refs/heads/") if named.startswith("ref: refs/heads/") else None
+        return named.removeprefix(prefix) if named.startswith(prefix) else None
 
     def can_name_branch(self, name: str) -> bool:
         """Whether a branch can have that name."""
@@ -151,8 +141,7 @@ class Repository:
     def contains(self, commit: str, *, within: str = "HEAD") -> bool:
         """Whether a revision has that commit in its history."""
         with suppress(GitError):
-            self.run("merge-base", "--is-ancestor", commit, within)
-            return True
+            return self.run("merge-base", "--is-ancestor", commit, within) == b""
         return False
 
     def merge_base(self, one: str, other: str) -> str | None:
@@ -209,7 +198,7 @@ def open_repository(folder: Path, environment: Mapping[str, str], *, config_copy
     environment = {**kept, **_FIXED}
     asked = ("rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir", "HEAD^{commit}")
     try:
-        answer = os.fsdecode(finish(start(asked, folder, environment, stdin=False), asked)).rstrip("\n")
+        answer = os.fsdecode(run(asked, folder, environment)).rstrip("\n")
     except GitError as error:
         raise _not_opened(folder, error) from None
     try:
@@ -230,16 +219,11 @@ def open_repository(folder: Path, environment: Mapping[str, str], *, config_copy
 
 
 def _not_opened(folder: Path, error: GitError) -> RalphError:
-    said = error.stderr
     if error.code == -1 or not folder.is_dir():
         return RalphError(f"{folder} is no folder that can be read")
-    if "not a git repository" in said:
-        return RalphError(f"{folder} is not in a git repository; run 'git init' and make a first commit")
-    if "must be run in a work tree" in said:
-        return RalphError(f"{folder} is a bare repository or a git folder; run ralph in a work tree of it")
-    if "HEAD^{commit}" in said:
-        return RalphError(f"{folder} has no commit yet; make a first commit (git commit), then run ralph again")
-    problem = said.partition("\n")[0] or "it gave no reason"
+    if told := next((told for words, told in _NO_PLACE.items() if words in error.stderr), ""):
+        return RalphError(f"{folder} {told}")
+    problem = error.stderr.partition("\n")[0] or "it gave no reason"
     return RalphError(f"git refuses {folder}: {problem}; mend that, then give the command again")
 
 
@@ -264,7 +248,7 @@ def unsupported(repository: Repository) -> str | None:
 def _copied_settings(root: Path, environment: Mapping[str, str], folder: Path) -> dict[str, str]:
     """Variables for a copy of the user's configuration, ignore rules and attributes: agents can reach the files."""
     asked = ("config", "--list", "--show-scope", "--includes", "-z")
-    fields = os.fsdecode(finish(start(asked, root, environment, stdin=False), asked)).split("\0")
+    fields = os.fsdecode(run(asked, root, environment)).split("\0")
     entries = [entry for scope, entry in zip(fields[::2], fields[1::2], strict=False) if scope == "global"]
     given = {entry.partition("\n")[0]: entry.partition("\n")[2] for entry in entries}
     home = Path(environment.get("HOME") or "/")

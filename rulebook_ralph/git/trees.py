@@ -1,13 +1,14 @@
-"""Trees made of other trees, without a work tree and without touching anybody's index."""
+"""Trees: what differs between them, and trees made of others without a work tree and without anybody's index."""
 
 import os
-import subprocess
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
+from typing import Literal
 
-from rulebook_ralph.git.command import OPTIONS
-from rulebook_ralph.git.diff import changes, from_nowhere
 from rulebook_ralph.git.git_folder import read_rules
 from rulebook_ralph.git.objects import FOLDER, GITLINK, Entry, NewObjects, Objects
 from rulebook_ralph.git.repository import GitError, Repository
@@ -20,16 +21,63 @@ _PLAIN, _EXECUTABLE = "100644", "100755"
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
-    """`tree` is None where there are `conflicts` (paths); `messages` are git's words about these, the first of many."""
+class Change:
+    """One path that differs between two trees; None stands for no file."""
 
-    tree: str | None
-    conflicts: tuple[str, ...] = ()
-    messages: tuple[str, ...] = ()
+    path: str
+    before: Entry | None
+    after: Entry | None
+
+    @property
+    def status(self) -> Literal["A", "M", "D"]:
+        return "M" if self.before and self.after else "A" if self.after else "D"
+
+    @property
+    def is_gitlink(self) -> bool:
+        """Whether it is a submodule, before or after."""
+        return any(each is not None and each.mode == GITLINK for each in (self.before, self.after))
+
+
+def changes(repository: Repository, old_tree: str, new_tree: str) -> tuple[Change, ...]:
+    """The paths in which two trees or commits differ, the state folder's included. Raises GitError."""
+    tree, found = repository.objects.tree, []
+    left = [("", repository.tree_of(old_tree), repository.tree_of(new_tree))]
+    while left:
+        above, old_oid, new_oid = left.pop()
+        if old_oid == new_oid:
+            continue
+        old, new = tree(old_oid) if old_oid else {}, tree(new_oid) if new_oid else {}
+        for name in old.keys() | new.keys():
+            before, after = old.get(name), new.get(name)
+            if before == after:
+                continue
+            path = above + name
+            old_folder, before = (before.oid, None) if before and before.mode == FOLDER else ("", before)
+            new_folder, after = (after.oid, None) if after and after.mode == FOLDER else ("", after)
+            left.append((f"{path}/", old_folder, new_folder))
+            if before or after:
+                found.append(Change(path, before, after))
+    return tuple(sorted(found, key=lambda each: os.fsencode(each.path)))
+
+
+def folders_of(paths: Iterable[str]) -> set[str]:
+    """Every folder that leads to one of the paths."""
+    folders: set[str] = set()
+    for path in paths:
+        above = path.rpartition("/")[0]
+        while above and above not in folders:
+            folders.add(above)
+            above = above.rpartition("/")[0]
+    return folders
+
+
+# Trees made of others
 
 
 def with_entries(repository: Repository, tree: str, entries: Iterable[tuple[str, Entry | None]]) -> str:
-    """The tree with those files; None stands for a file that is not to be there. Raises GitError, RalphError."""
+    """The tree with those entries at their paths, None for none, in place of whatever is there. Raises GitError,
+    RalphError.
+    """
     new = repository.objects.new()
     made = tree_with(repository.objects, repository.tree_of(tree), entries, new)
     repository.objects.write(new)
@@ -38,64 +86,32 @@ def with_entries(repository: Repository, tree: str, entries: Iterable[tuple[str,
 
 def tree_with(objects: Objects, tree: str | None, entries: Iterable[tuple[str, Entry | None]], new: NewObjects) -> str:
     """The same of `tree`, or of an empty one, as `new` objects that are not written yet."""
-    draft = _Draft(objects, tree)
-    for path, entry in sorted(entries, key=lambda pair: pair[1] is not None):  # first what goes
-        if entry is None:
-            draft.drop(path)
+    wanted = dict(sorted(entries, key=lambda pair: pair[1] is not None))  # first what goes
+    folders = {"": dict(objects.tree(tree)) if tree else {}}
+    opened = sorted(folders_of(wanted), key=lambda folder: folder.count("/"))
+    for folder in opened:  # not by recursion, as there may be a thousand within each other
+        above, _, name = folder.rpartition("/")
+        there = folders[above].get(name)
+        folders[folder] = dict(objects.tree(there.oid)) if there and there.mode == FOLDER else {}
+    for path, entry in wanted.items():
+        above, _, name = path.rpartition("/")
+        if entry:
+            folders[above][name] = entry
         else:
-            draft.put(path, entry)
-    return draft.made(new)
-
-
-class _Draft:
-    """A tree that is being changed: those of its folders in which something changes, by path."""
-
-    def __init__(self, objects: Objects, tree: str | None) -> None:
-        self._objects = objects
-        self._folders = {"": dict(objects.tree(tree)) if tree else {}}
-        self._put: set[str] = set()
-
-    def put(self, path: str, entry: Entry) -> None:
-        above, _, name = path.rpartition("/")
-        self._opened(above)[name] = entry
-        self._put.add(path)
-
-    def drop(self, path: str) -> None:
-        """No file stands there; a folder stays, as git has none without files."""
-        above, _, name = path.rpartition("/")
-        there = self._opened(above)
-        if name in there and there[name].mode != FOLDER:
-            del there[name]
-
-    def made(self, new: NewObjects) -> str:
-        deepest_first = sorted(filter(None, self._folders), key=lambda each: each.count("/"), reverse=True)
-        for path in (each for each in deepest_first if each not in self._put):
-            above, _, name = path.rpartition("/")
-            if self._folders[path]:
-                self._folders[above][name] = Entry(FOLDER, new.tree(self._folders[path]))
-            elif name in self._folders[above] and self._folders[above][name].mode == FOLDER:
-                del self._folders[above][name]
-        return new.tree(self._folders[""])
-
-    def _opened(self, path: str) -> dict[str, Entry]:
-        """The entries of a folder, in which something will change; not by recursion, as there may be a thousand."""
-        missing = []
-        while path not in self._folders:
-            missing.append(path)
-            path = path.rpartition("/")[0]
-        for each in reversed(missing):
-            above, _, name = each.rpartition("/")
-            there = self._folders[above].get(name)
-            self._folders[each] = dict(self._objects.tree(there.oid)) if there and there.mode == FOLDER else {}
-        return self._folders[missing[0] if missing else path]
+            folders[above].pop(name, None)
+    for folder in (each for each in reversed(opened) if not wanted.get(each)):
+        above, _, name = folder.rpartition("/")
+        if folders[folder]:
+            folders[above][name] = Entry(FOLDER, new.tree(folders[folder]))
+        elif (there := folders[above].get(name)) and there.mode == FOLDER:
+            del folders[above][name]
+    return new.tree(folders[""])
 
 
 def mix(repository: Repository, new_tree: str, base_tree: str, from_base: Callable[[str], bool]) -> str:
     """The new tree, but exactly the base's files at the paths for which `from_base` says so. Raises GitError."""
     found = changes(repository, base_tree, new_tree)
-    wanted = [change for change in found if from_base(change.path)]
-    pairs = ((each.path, None if each.status == "A" else Entry(each.old_mode, each.old_oid)) for each in wanted)
-    return with_entries(repository, new_tree, pairs)
+    return with_entries(repository, new_tree, ((each.path, each.before) for each in found if from_base(each.path)))
 
 
 def without(repository: Repository, tree: str, unwanted: Callable[[str], bool]) -> str:
@@ -106,12 +122,35 @@ def without(repository: Repository, tree: str, unwanted: Callable[[str], bool]) 
 def emptied(repository: Repository, tree: str, wanted: Callable[[str], bool]) -> str:
     """The tree with the files for whose paths `wanted` says so as empty files. Submodules stay. Raises GitError."""
     nothing = repository.objects.blob(b"")
-    found = [
-        (path, Entry(_EXECUTABLE if entry.mode == _EXECUTABLE else _PLAIN, nothing))
-        for path, entry in repository.entries(tree).items()
-        if entry.mode != GITLINK and wanted(path)
-    ]
-    return with_entries(repository, tree, found) if found else tree
+    return with_entries(
+        repository,
+        tree,
+        (
+            (path, Entry(_EXECUTABLE if entry.mode == _EXECUTABLE else _PLAIN, nothing))
+            for path, entry in repository.entries(tree).items()
+            if entry.mode != GITLINK and wanted(path)
+        ),
+    )
+
+
+@contextmanager
+def from_nowhere(repository: Repository) -> Iterator[Repository]:
+    """The repository with an empty work tree and no index: git reads attributes from there, so that nothing that was
+    left in a tree can call a text binary or name a driver.
+    """
+    repository.private.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=repository.private, prefix=f"nothing-{os.getpid()}-") as name:
+        nothing = {"GIT_WORK_TREE": name, "GIT_INDEX_FILE": f"{name}/none", "GIT_ATTR_NOSYSTEM": "1"}
+        yield replace(repository, root=Path(name), environment={**repository.environment, **nothing})
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """`tree` is None where there are `conflicts` (paths); `messages` are git's words about these, the first of many."""
+
+    tree: str | None
+    conflicts: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
 
 
 def merge_trees(repository: Repository, base: str, ours: str, theirs: str) -> Merged:
@@ -131,29 +170,25 @@ def merge_trees(repository: Repository, base: str, ours: str, theirs: str) -> Me
         attributes = asked.root / "attributes"
         attributes.write_bytes(read_rules(repository, trees[1], ".gitattributes"))
         settings = ("-c", f"core.attributesFile={attributes}", "-c", "merge.directoryRenames=conflict")
-        command = ("git", *OPTIONS, *settings, *_MERGE, *sides)
-        done = subprocess.run(
-            command, cwd=asked.root, env=asked.environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
-        )
-    if done.returncode not in (0, _CONFLICTS):
-        raise GitError(_MERGE, done.returncode, done.stderr.decode("utf-8", "replace"))
-    return _read_merge(done.stdout, clean=done.returncode == 0)
+        try:
+            return Merged(os.fsdecode(asked.run(*settings, *_MERGE, *sides)).partition("\0")[0])
+        except GitError as error:
+            if error.code != _CONFLICTS:
+                raise
+            return _conflicts(error.output)
 
 
-def _read_merge(output: bytes, *, clean: bool) -> Merged:
-    """The tree, the paths in conflict, an empty field; then of each message the number of its paths, these, its kind
-    and its words.
+def _conflicts(output: bytes) -> Merged:
+    """After the tree come the paths in conflict and an empty field; then of each message the number of its paths,
+    these, its kind and its words.
     """
-    fields = iter(os.fsdecode(output).split("\0"))
-    tree = next(fields)
-    if clean:
-        return Merged(tree)
-    conflicts = tuple(dict.fromkeys(iter(lambda: next(fields, ""), "")))
+    fields = iter(os.fsdecode(output).split("\0")[1:])
+    conflicts = dict.fromkeys(iter(lambda: next(fields, ""), ""))
     messages = []
     while (count := next(fields, "")).isdecimal():
         paths = tuple(islice(fields, int(count)))
         kind, words = next(fields, ""), " ".join(next(fields, "").split())
         if kind.startswith("CONFLICT"):
-            conflicts += tuple(path for path in paths[:1] if path not in conflicts)
+            conflicts |= dict.fromkeys(paths[:1])
             messages.append(words[:_LONGEST_MESSAGE])
-    return Merged(None, conflicts, tuple(messages[:_MOST_MESSAGES]))
+    return Merged(None, tuple(conflicts), tuple(messages[:_MOST_MESSAGES]))

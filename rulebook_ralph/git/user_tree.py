@@ -12,8 +12,8 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git import git_folder
 from rulebook_ralph.git.cache import take_down
 from rulebook_ralph.git.capture import TIME_LIMIT, Captured, capture_in_place
-from rulebook_ralph.git.repository import GitError, Repository, read_plain
-from rulebook_ralph.git.trees import merge_trees
+from rulebook_ralph.git.repository import GitError, Repository, read_plain, within_state
+from rulebook_ralph.git.trees import merge_trees, with_entries
 from rulebook_ralph.tasks.model import STATE_FOLDER
 from rulebook_ralph.tasks.text import some
 
@@ -24,13 +24,7 @@ class UserTree:
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
         self._folder = repository.private / "session"
-        own = self._folder / "git"
-        environment = {
-            **repository.environment,
-            "GIT_DIR": str(own),
-            "GIT_OBJECT_DIRECTORY": str(repository.common_dir / "objects"),
-        }
-        self._own = replace(repository, git_dir=own, common_dir=own, environment=environment)
+        self._own = git_folder.own_repository(repository, self._folder / "git", repository.root)
 
     @property
     def root(self) -> Path:
@@ -146,16 +140,11 @@ class UserTree:
     def _leave_out_what_is_not_checked_out(self) -> None:
         """A person's sparse checkout stays one."""
         listing = os.fsdecode(self._repository.run("ls-files", "-t", "-z")).split("\0")
-        absent = [line[2:] for line in listing if line.startswith("S ") and not line[2:].startswith(f"{STATE_FOLDER}/")]
-        names = b"".join(os.fsencode(f"{path}\0") for path in absent)
+        absent = (line[2:] for line in listing if line.startswith("S ") and not within_state(line[2:]))
+        names = os.fsencode("".join(f"{path}\0" for path in absent))
         self._own.run("update-index", "--skip-worktree", "-z", "--stdin", stdin=names)
 
     def _with_state(self, tree: str, source: str | None) -> str:
         """The tree with the state folder of another one, or with none."""
-        own = os.fsencode(f"\t{STATE_FOLDER}")
-        lines = [each for each in self._top(tree) if not each.endswith(own)]
-        lines += [each for each in self._top(source) if each.endswith(own)] if source else []
-        return self._repository.text("mktree", "-z", "--missing", stdin=b"".join(each + b"\0" for each in lines))
-
-    def _top(self, tree: str) -> list[bytes]:
-        return [line for line in self._repository.run("ls-tree", "-z", tree).split(b"\0") if line]
+        state = self._repository.entry(source, STATE_FOLDER) if source else None
+        return with_entries(self._repository, tree, [(STATE_FOLDER, state)])

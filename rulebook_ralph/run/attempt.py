@@ -14,10 +14,9 @@ from rulebook_ralph.config.settings import StopCriteria
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git import attempts
 from rulebook_ralph.git.capture import Captured
-from rulebook_ralph.git.diff import Change, changes
 from rulebook_ralph.git.landing import commit_tree
 from rulebook_ralph.git.repository import GitError
-from rulebook_ralph.git.trees import merge_trees
+from rulebook_ralph.git.trees import Change, changes, merge_trees
 from rulebook_ralph.process.cancellation import Cancellation, Either
 from rulebook_ralph.report.events import AgentActivity, Notice
 from rulebook_ralph.run.messages import commit_message
@@ -128,8 +127,8 @@ def _captured(
     snapshot = _keep(assignment, captured.tree, verifiers)
     repository = verifiers.repository
     for change in changes(repository, assignment.base, captured.tree):
-        if change.status != "D" and not change.is_gitlink and repository.objects.find(change.new_oid) is None:
-            raise GitError(("cat-file", change.new_oid), 128, f"{change.path} is gone from git's objects")
+        if change.after and not change.is_gitlink and repository.objects.find(change.after.oid) is None:
+            raise GitError(("cat-file", change.after.oid), 128, f"{change.path} is gone from git's objects")
     return captured, snapshot
 
 

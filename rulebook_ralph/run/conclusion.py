@@ -4,10 +4,9 @@ from collections.abc import Iterator
 
 from rulebook_ralph.config.template import CONFIG_SCHEMA_NAME
 from rulebook_ralph.git import attempts
-from rulebook_ralph.git.diff import changes
 from rulebook_ralph.git.landing import commit_tree
 from rulebook_ralph.git.objects import Entry
-from rulebook_ralph.git.trees import with_entries
+from rulebook_ralph.git.trees import changes, with_entries
 from rulebook_ralph.run.journal import PROGRESS
 from rulebook_ralph.run.policy import Stop
 from rulebook_ralph.run.start import Prepared

@@ -9,8 +9,7 @@ from rulebook_ralph.agents.roster import Roster
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.config import requirements
 from rulebook_ralph.config.settings import Config
-from rulebook_ralph.git.diff import changes
-from rulebook_ralph.git.trees import merge_trees
+from rulebook_ralph.git.trees import changes, merge_trees
 from rulebook_ralph.report.events import Event, IterationOpened
 from rulebook_ralph.run import prompt
 from rulebook_ralph.run.attempt import Assignment

@@ -14,8 +14,8 @@ from rulebook_ralph.agents.roster import Roster
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.entry import SESSION_NOTE
 from rulebook_ralph.git import attempts
-from rulebook_ralph.git.diff import changes
 from rulebook_ralph.git.repository import GitError
+from rulebook_ralph.git.trees import changes
 from rulebook_ralph.git.user_tree import UserTree
 from rulebook_ralph.run.journal import Journal
 from rulebook_ralph.run.project import Project

@@ -20,9 +20,9 @@ from rulebook_ralph.agents.roster import Roster
 from rulebook_ralph.config import requirements
 from rulebook_ralph.config.settings import Reviewer
 from rulebook_ralph.git.clone import Clone, Clones
-from rulebook_ralph.git.diff import FileDiff, changes, read_diff
+from rulebook_ralph.git.diff import FileDiff, read_diff
 from rulebook_ralph.git.repository import Repository, within_state
-from rulebook_ralph.git.trees import mix
+from rulebook_ralph.git.trees import changes, mix
 from rulebook_ralph.report.events import Event
 from rulebook_ralph.run.project import Project
 from rulebook_ralph.tasks.criteria import External, MultiStage, Semantic, StringMatch, Verification

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from rulebook_ralph.git.diff import Change, changes
 from rulebook_ralph.git.objects import Entry
 from rulebook_ralph.git.repository import Repository
-from rulebook_ralph.git.trees import with_entries
+from rulebook_ralph.git.trees import Change, changes, with_entries
 from rulebook_ralph.tasks.criteria import External
 from rulebook_ralph.tasks.patterns import Globs
 from rulebook_ralph.verify.check_tables import NpmScripts, Tables, tables_of
@@ -305,13 +304,13 @@ def with_checks(repository: Repository, code: str, checks: str, files: CheckFile
         if free(change.path):
             continue
         if files.is_check(change.path):
-            entries.append((change.path, None if change.status == "A" else Entry(change.old_mode, change.old_oid)))
-        elif tables_of(change.path) and change.new_mode.startswith(_REGULAR):
+            entries.append((change.path, change.before))
+        elif tables_of(change.path) and change.after and change.after.mode.startswith(_REGULAR):
             before, after = _texts(repository, change)
             mixed = files.tables.mixed(change.path, after, before)
             if mixed != after:
                 oid = repository.objects.blob(mixed.encode("utf-8", "surrogateescape"))
-                entries.append((change.path, Entry(change.new_mode, oid)))
+                entries.append((change.path, Entry(change.after.mode, oid)))
     return with_entries(repository, repository.tree_of(code), tuple(entries))
 
 
@@ -324,9 +323,8 @@ def _concerns_checks(repository: Repository, change: Change, files: CheckFiles) 
 def _texts(repository: Repository, change: Change) -> tuple[str, str]:
     """The two versions of a manifest; empty for one that is not there, or is no plain file of a usual size."""
 
-    def text(mode: str, oid: str) -> str:
-        if not mode.startswith(_REGULAR) or int(repository.text("cat-file", "-s", oid)) > _LARGEST:
-            return ""
-        return repository.run("cat-file", "blob", oid).decode("utf-8", "surrogateescape")
+    def text(entry: Entry | None) -> str:
+        found = repository.objects.read(entry.oid) if entry and entry.mode.startswith(_REGULAR) else None
+        return found.content.decode("utf-8", "surrogateescape") if found and len(found.content) <= _LARGEST else ""
 
-    return text(change.old_mode, change.old_oid), text(change.new_mode, change.new_oid)
+    return text(change.before), text(change.after)

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 
 from rulebook_ralph.config.settings import VerificationStep
-from rulebook_ralph.git.diff import Change, changes
+from rulebook_ralph.git.trees import Change, changes
 from rulebook_ralph.tasks.criteria import ACCEPTANCE_CRITERIA, External, Semantic
 from rulebook_ralph.tasks.criteria_reading import required_commands
 from rulebook_ralph.tasks.patterns import Globs

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from rulebook_ralph.agents.question import Ask, ModelError, Question
-from rulebook_ralph.git.diff import FileDiff, Line, read_versions
+from rulebook_ralph.git.diff import FileDiff, Line, read_text
 from rulebook_ralph.git.repository import GitError, Repository
 from rulebook_ralph.tasks.text import clipped, estimated_tokens
 from rulebook_ralph.verify.redaction import MARK, without_private_keys
@@ -80,7 +80,6 @@ def envelope(**data: Any) -> str:
 
 def shown_files(
     repository: Repository,
-    base: str,
     tree: str,
     diff: Sequence[FileDiff],
     *,
@@ -95,13 +94,11 @@ def shown_files(
     """
     changed = {file.path for file in diff if file.kind != "D"}
     others = [FileDiff(kind="M", path=path, old_path=path) for path in whole if path not in changed]
-    known = [file for file in diff if file.kind in "MR" and not file.binary]
-    versions = read_versions(repository, base, tree, [*known, *others])
     names: set[str] = set()
     shown = []
     for file in (*diff, *others):
-        text = versions[file.path].after if file.path in versions else None
         unchanged = file in others
+        text = read_text(repository, tree, file.path) if file.kind in "MR" and not file.binary else None
         if unchanged and text is None:
             continue
         one = _shown(file, text, clean, around)

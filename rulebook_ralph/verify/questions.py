@@ -111,7 +111,7 @@ def ask_about(
     verifiers, diff = examination.verifiers, examination.diff()
     clean = verifiers.redactor.clean
     whole = case.task.relevant_files or (() if diff else _all_files(case, verifiers.repository))
-    files = shown_files(verifiers.repository, case.base, case.tree, diff, clean=clean, budget=BUDGET, whole=whole)
+    files = shown_files(verifiers.repository, case.tree, diff, clean=clean, budget=BUDGET, whole=whole)
     shown = _within(files, items)
     ids = {f"i{number}": item for number, item in enumerate(items, start=1)}
     instructions = _INSTRUCTIONS.format(

@@ -101,7 +101,7 @@ class Reviewers:
         started = time.monotonic()
         diff = read_diff(self.repository, change.base, change.tree)
         clean, budget = self.redactor.clean, self.budget
-        files = shown_files(self.repository, change.base, change.tree, diff, clean=clean, budget=budget, around=_AROUND)
+        files = shown_files(self.repository, change.tree, diff, clean=clean, budget=budget, around=_AROUND)
         secrets = secrets_in(diff, self.redactor) if change.with_secrets else ()
         own = [*map(_secret, secrets), *map(_unreadable, filter(_is_hidden, files))]
         seen, outcome = self._looked(reviewers.with_model(self.config, reviewer, tier), tier, change, files)

@@ -16,7 +16,7 @@ from threading import Event as Flag
 from rulebook_ralph.config.settings import Config
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git.cache import put_copy, take_down
-from rulebook_ralph.git.clone import Clone, Clones, box_of
+from rulebook_ralph.git.clone import Clone, Clones
 from rulebook_ralph.git.repository import Repository, within_state
 from rulebook_ralph.process import supervisor
 from rulebook_ralph.process.box import Box, NoBox, daemon_places, probe_box
@@ -109,7 +109,7 @@ class ClonePreparer:
             moved = lambda given: {name: _moved(value, old, new) for name, value in given.items()}  # noqa: E731
             return Place(clone.root, clone.root, None, moved)
         links = [path for path in self._settings.link if (self._repository.root / path).exists()]
-        box = box_of(clone, self._repository, bwrap=self._bwrap, hidden=self._hidden, links=links)
+        box = clone.box(self._bwrap, hidden=self._hidden, links=links)
         return Place(clone.root, self._repository.root, box, dict)
 
     def prepare(self, clone: Clone, commit: str, tree: str, *, keep: bool = False) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rulebook_ralph.agents import cli as agents
-from rulebook_ralph.git import landing, objects, repository
+from rulebook_ralph.git import command, objects, repository
 from rulebook_ralph.process import supervisor
 
 Span = tuple[float, float]
@@ -62,7 +62,7 @@ def watching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stopwatch]:
     monkeypatch.setattr(repository.Repository, "run", watch.watched("git", repository.Repository.run))
     for name in ("_answer", "move", "write"):
         monkeypatch.setattr(objects.Objects, name, watch.watched("git's objects", getattr(objects.Objects, name)))
-    monkeypatch.setattr(landing._Commit, "say", watch.watched("git", landing._Commit.say))
+    monkeypatch.setattr(command.Conversation, "say", watch.watched("words to git", command.Conversation.say))
     monkeypatch.setattr(agents, "run", watch.watched("agent", supervisor.run))
     monkeypatch.setattr(supervisor, "run", watch.watched("gates", supervisor.run))
     monkeypatch.setattr(os, "fsync", watch.watched("fsync", os.fsync))

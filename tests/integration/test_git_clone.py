@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git.cache import cache_root, is_hidden, remove_vanished
 from rulebook_ralph.git.capture import Captured
-from rulebook_ralph.git.clone import Clone, Clones, box_of
+from rulebook_ralph.git.clone import Clone, Clones
 from rulebook_ralph.git.repository import open_repository
 from rulebook_ralph.process.box import NoBox, probe_box
 from rulebook_ralph.verify.workspace import find_given, give
@@ -580,7 +580,7 @@ def test_in_the_sandbox_the_clone_stands_in_the_repository_s_place(
     clone = clones.open("agent-1")
     hold(clone)
     give(project.repository, clone.root, copies=(), links=("node_modules",), boxed=True)
-    box = box_of(clone, project.repository, bwrap=bwrap, hidden=(tmp_path / "nothing",), links=("node_modules",))
+    box = clone.box(bwrap, hidden=(tmp_path / "nothing",), links=("node_modules",))
     script = (
         "set -e; git status --porcelain; git log -1 --format=%s; cat node_modules/x; test ! -e untracked;"
         f" test ! -e {tmp_path}/beside/a.txt; test ! -e .rulebook-ralph; ! touch node_modules/y 2>/dev/null;"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rulebook_ralph.git import diff
-from rulebook_ralph.git.diff import FileDiff, Line, Versions, read_diff, read_versions
+from rulebook_ralph.git.diff import FileDiff, Line, read_diff, read_text
 from rulebook_ralph.git.repository import GitError, Repository, open_repository
 
 
@@ -86,10 +86,12 @@ def test_odd_names_come_through_whole(trees: Trees) -> None:
     assert {file.path: file.removed for file in found if file.kind == "M"} == {
         name: lines((1, ascii(name))) for name in ODD
     }
-    versions = read_versions(trees.repository, before, after, found)
-    assert versions["new\nline"] == Versions("'new\\nline'\n", "changed\n")
-    assert versions["a\ndiff --git b"] == Versions(None, "forged?\n")
-    assert versions["two words"] == Versions("'two words'\n", "changed\n")
+    for tree, name, text in (
+        (before, "new\nline", "'new\\nline'\n"),
+        (before, "a\ndiff --git b", None),
+        (after, "a\ndiff --git b", "forged?\n"),
+    ):
+        assert read_text(trees.repository, tree, name) == text
 
 
 def test_links_modes_types_submodules_and_binary_files(trees: Trees) -> None:
@@ -114,10 +116,8 @@ def test_links_modes_types_submodules_and_binary_files(trees: Trees) -> None:
     assert found["latin.py"].added == lines((1, "x = '\ufffd'"))
     assert found["sub"].kind == "A"
     assert found["zz.txt"].added == lines((1, "last"))
-    versions = read_versions(trees.repository, before, after, list(found.values()))
-    assert versions["image"] == Versions(None, None)
-    assert versions["was.txt"] == Versions("text\n", "run.sh")
-    assert versions["sub"] == Versions(None, None)
+    texts = {name: read_text(trees.repository, after, name) for name in ("image", "was.txt", "sub")}
+    assert texts == {"image": None, "was.txt": "run.sh", "sub": None}
 
 
 def test_neither_configuration_nor_attributes_hide_anything(trees: Trees, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,9 +180,8 @@ def test_what_is_kept_is_bounded(trees: Trees, monkeypatch: pytest.MonkeyPatch) 
     assert len(found["c"].added) == 10
     assert found["d0"].added
     assert found["d3"] == FileDiff("A", "d3", None, binary=True, cut=True)
-    versions = read_versions(trees.repository, before, after, list(found.values()))
-    assert versions["a-long-line"].after is None
-    assert versions["c"].after == "small\n" * 10
+    assert read_text(trees.repository, after, "a-long-line") is None
+    assert read_text(trees.repository, after, "c") == "small\n" * 10
 
 
 def test_the_same_tree_and_a_tree_that_is_not_there(trees: Trees) -> None:

@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rulebook_ralph.git import landing
+from rulebook_ralph.git.command import Conversation
 from rulebook_ralph.git.landing import NotAdvanced, advance
 from rulebook_ralph.git.repository import Repository, open_repository
 from tests.unit.git.project import Project, files_below
@@ -237,7 +238,7 @@ def landed_by_a_process_that_dies(work: Work, step: int) -> bool:
         return called
 
     Repository.run = dying(Repository.run)  # type: ignore[method-assign]
-    landing._Commit.say = dying(landing._Commit.say)  # type: ignore[method-assign]
+    Conversation.say = dying(Conversation.say)  # type: ignore[method-assign]
     for name in ("replace", "unlink", "write_bytes", "write_text", "hardlink_to"):
         setattr(Path, name, dying(getattr(Path, name)))
     try:
