@@ -77,7 +77,7 @@ def _make_branch(repository: Repository, branch: str, attempt: str, number: int)
     try:
         tree, base = repository.tree_of(attempt), f"{attempt}^1"
         commit = commit_tree(repository, tree, (base,), message, sign=attempts.wants_signing(repository))
-        repository.run("update-ref", f"refs/heads/{branch}", commit, repository.no_object)
+        repository.run("update-ref", f"refs/heads/{branch}", commit, "")
     except GitError as error:
         raise RalphError(f"the branch {branch} cannot be made: {error.stderr or error}; name another") from None
 

@@ -39,6 +39,7 @@ class Clone:
         self._lock = lock
         self._own = git_folder.own_repository(repository, root.with_name(f"{root.name}.git"), root)
         self._tracked = ("", Tracked())
+        self._base = self._held = self._captured = ""
         self._make()
 
     def hold(self, commit: str, *, tree: str | None = None, keep: bool = False) -> None:
@@ -148,8 +149,7 @@ class Clone:
             self._folder = _identity(self.root)
         except OSError as error:
             raise unwritable(own, error) from None
-        self._base = self._held = ""
-        self._captured: str = ""
+        self._base = self._held = self._captured = ""
         self.fresh = not prepared.is_file()
         self._prepared = frozenset(filter(None, os.fsdecode(read_plain(prepared)).split("\0")))
 
