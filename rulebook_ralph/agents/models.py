@@ -1,29 +1,55 @@
-"""Which model judges, reviews or plans: the Anthropic API, or an agent the user has already, asked without tools."""
+"""The models that judge, review or plan: the Anthropic API, or an agent the user has already, asked without tools.
+
+The package `anthropic` is imported with the first question: it takes a second.
+"""
 
 import json
 import tempfile
+import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.agent import Agent, AgentLimits, Invocation
-from rulebook_ralph.agents.anthropic_model import ALIASES, KEYS, NO_KEY, NO_PACKAGE, AnthropicModel, full_name
+from rulebook_ralph.agents.api_errors import kind_of_status
+from rulebook_ralph.agents.fields import ANTHROPIC_USAGE, table, text, usage_of
 from rulebook_ralph.agents.prices import ModelSpend
-from rulebook_ralph.agents.question import ANTHROPIC, Ask, ModelChoice, ModelError, Question
-from rulebook_ralph.agents.registry import model_options, type_of
+from rulebook_ralph.agents.question import ANTHROPIC, Ask, ModelError, Question
 from rulebook_ralph.config.settings import Executor
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.process.box import Box
-from rulebook_ralph.tasks.results import AgentFault, AgentResult
+from rulebook_ralph.tasks.results import AgentFault, AgentResult, ErrorKind
 from rulebook_ralph.tasks.text import clipped
 
-_OWN_PROGRAM = frozenset({"command", "scripted"})
-READERS = frozenset({"claude", "codex", *_OWN_PROGRAM})
+if TYPE_CHECKING:
+    from anthropic import Anthropic
+    from anthropic.types import Message
+
+ALIASES: Mapping[str, str] = {
+    "haiku": "claude-haiku-5-5",
+    "sonnet": "claude-sonnet-5-5",
+    "opus": "claude-opus-5-5",
+}
+"""Short names of models, and what the API calls them; other names go through as they are."""
+
+OWN_PROGRAM = frozenset({"command", "scripted"})
+READERS = frozenset({"claude", "codex", *OWN_PROGRAM})
 """Types of agents that can be held to reading."""
+
+_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+_NO_PACKAGE = "the package `anthropic` is not installed: pip install 'rulebook-ralph[anthropic]'"
+_NO_KEY = f"the Anthropic API cannot be asked: neither {_KEYS[0]} nor {_KEYS[1]} is set"
+_MAX_TOKENS = 16_000
+_BETWEEN_LOOKS = 0.05
+_BAD_REQUEST = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +64,156 @@ class FoundModel:
     executor: str = ""
 
 
+def _no_answer(told: str, kind: ErrorKind | None) -> ModelError:
+    """None where asking again would not help, as it may be the data's doing."""
+    return ModelError(told, AgentFault(kind=kind, message=told) if kind else None)
+
+
+# The Anthropic API
+
+
+def full_name(model: str) -> str:
+    """What the API calls a model."""
+    name = model.strip() or "haiku"
+    return ALIASES.get(name.lower(), name)
+
+
+def problem_with_the_api(environment: Mapping[str, str], named_by: str) -> str:
+    """Why the API cannot be asked; `named_by` is the key of the configuration that could name somebody else."""
+    if not any(environment.get(name) for name in _KEYS):
+        return _NO_KEY
+    return "" if find_spec(ANTHROPIC) else f"{_NO_PACKAGE}, or set {named_by}"
+
+
+@dataclass(slots=True)
+class AnthropicModel:
+    """Asks the API. `environment` has the key and, where it is not the usual one, the base URL; `timeout` (seconds) is
+    for a question with all its retries; `named_by` is the key of the configuration that names the model.
+    """
+
+    environment: Mapping[str, str]
+    model: str
+    timeout: float
+    cancelled: Event
+    spend: ModelSpend
+    named_by: str = "judge.model"
+    retries: int = 2
+    _plain: bool = False
+    """Whether the server does not know how to bind an answer to a schema."""
+
+    def __call__(self, question: Question) -> str:
+        """The model's text. Raises ModelError, at once when the run is told to end."""
+        client = self._client()
+        answer: Future[Message] = Future()
+        # A daemon, so that neither ^C nor the end of the program waits for a server.
+        Thread(target=self._answer, args=(client, question, answer), name="ralph-judge", daemon=True).start()
+        deadline = time.monotonic() + self.timeout
+        while not wait((answer,), _BETWEEN_LOOKS).done:
+            if self.cancelled.is_set():
+                raise ModelError("the run was told to end")
+            if time.monotonic() >= deadline:
+                raise _no_answer(f"no answer within {self.timeout:g} s", "cut-off")
+        try:
+            message = answer.result()
+        except Exception as error:  # whatever a library, a proxy or a server comes up with
+            raise _failure(error, self.named_by) from error
+        model = question.model or self.model
+        usage = {name: getattr(getattr(message, "usage", None), name, None) for name in ANTHROPIC_USAGE}
+        self.spend((full_name(model), model, ANTHROPIC), usage_of(usage), None)
+        return _text(message)
+
+    def _client(self) -> "Anthropic":
+        key, token = (self.environment.get(name) or None for name in _KEYS)
+        if not (key or token):
+            raise _no_answer(_NO_KEY, "authentication")
+        try:
+            client: Anthropic = import_module(ANTHROPIC).Anthropic(
+                api_key=key,
+                auth_token=None if key else token,
+                base_url=self.environment.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com",
+                timeout=self.timeout,
+                max_retries=self.retries,
+            )
+        except ImportError as error:
+            raise _no_answer(_NO_PACKAGE, "not-installed") from error
+        except Exception as error:
+            raise ModelError(f"the API cannot be used: {clipped(str(error))}") from error
+        return client
+
+    def _answer(self, client: "Anthropic", question: Question, answer: "Future[Message]") -> None:
+        try:
+            with client:
+                answer.set_result(self._asked(client, question))
+        except Exception as error:  # noqa: BLE001 - told to whoever waits
+            answer.set_exception(error)
+
+    def _asked(self, client: "Anthropic", question: Question) -> "Message":
+        """With the answer bound to the schema, where the server knows how to do that."""
+        if not self._plain:
+            try:
+                return self._request(client, question, bound=True)
+            except Exception as error:
+                if getattr(error, "status_code", None) != _BAD_REQUEST:
+                    raise
+        message = self._request(client, question, bound=False)
+        self._plain = True
+        return message
+
+    def _request(self, client: "Anthropic", question: Question, *, bound: bool) -> "Message":
+        schema = import_module(ANTHROPIC).transform_schema(dict(question.schema))
+        binding = {"output_config": {"format": {"type": "json_schema", "schema": schema}}} if bound else {}
+        create: Callable[..., Message] = client.messages.create
+        return create(
+            model=full_name(question.model or self.model),
+            max_tokens=_MAX_TOKENS,
+            system=question.instructions if bound else f"{question.instructions}\nThe schema of the answer:\n{schema}",
+            messages=[{"role": "user", "content": question.data}],
+            **binding,
+        )
+
+
+def _text(message: object) -> str:
+    """All blocks of text, joined. A page of HTML arrives as a plain string, and an empty answer without blocks."""
+    blocks = getattr(message, "content", None)
+    if not isinstance(blocks, list):
+        raise ModelError("the API gave no message but something else; see ANTHROPIC_BASE_URL")
+    if getattr(message, "stop_reason", None) == "refusal":
+        raise ModelError("the model refused to judge the work")
+    answer = "".join(str(getattr(block, "text", "")) for block in blocks if getattr(block, "type", "") == "text")
+    if not answer.strip():
+        raise ModelError("the model gave an answer without text")
+    return answer
+
+
+def _failure(error: Exception, named_by: str) -> ModelError:
+    """A failed request: whether it failed whatever stood in it, or may be the data's doing: too long, filtered, too
+    slow.
+    """
+    name, status = type(error).__name__, getattr(error, "status_code", None)
+    if name == "APITimeoutError":
+        return _no_answer("the API gave no answer in time", "cut-off")
+    if name == "APIConnectionError":
+        return _no_answer(f"the API cannot be reached: {clipped(str(error.__cause__ or error))}", "network")
+    if not isinstance(status, int):
+        return ModelError(f"the API could not be asked: {clipped(str(error)) or name}")
+    body: Any = getattr(error, "body", None)
+    said = text(table(table(body).get("error")).get("message")) or str(error)
+    said = "an HTML page" if "<html" in said.lower() else clipped(said)
+    kind, advice = kind_of_status(status), ""
+    if status == 404:  # noqa: PLR2004 - no such model
+        kind, advice = "not-installed", f"; check {named_by}"
+    elif status == 401:  # noqa: PLR2004 - not authorized
+        advice = "; check ANTHROPIC_API_KEY"
+    elif said.startswith("Your credit balance is too low"):
+        kind = "billing"
+    elif kind == "context-too-long":
+        kind = None
+    return _no_answer(f"the API answered HTTP {status}: {said}{advice}", kind)
+
+
+# An agent
+
+
 @dataclass(frozen=True, slots=True)
 class ReadingPlace:
     """Where a model may look around and change nothing: a folder, the environment in it, and the box around it."""
@@ -47,111 +223,42 @@ class ReadingPlace:
     box: Box | None = None
 
 
-def model_from(
-    choice: ModelChoice,
-    *,
-    settings_of: Callable[[str], Executor],
-    default_executor: str,
-    make_agent: Callable[[Executor, Mapping[str, str]], Agent],
-    environment: Mapping[str, str],
-    cancelled: Event,
-    spend: ModelSpend,
-    named_by: str,
-    reads: Callable[[], ReadingPlace] | None = None,
-) -> FoundModel:
-    """The model that `choice` names; an agent of READERS works in the place that `reads` gives. Without an executor it
-    is the API where a key and the package are there, else the default agent. `spend` is told what each question took;
-    `named_by` is the key of the configuration that names the executor. Nothing is started, asked or imported before
-    the first question.
-    """
-    problem = _problem_with_the_api(environment, named_by)
-    executor = choice.executor or (default_executor if problem else ANTHROPIC)
-    if executor == ANTHROPIC:
-        if problem:
-            return FoundModel(None, problem)
-        api = AnthropicModel(
-            environment,
-            model=choice.model,
-            timeout=choice.timeout,
-            cancelled=cancelled,
-            spend=spend,
-            named_by=named_by.replace(".executor", ".model"),
-        )
-        return FoundModel(api, name=full_name(choice.model))
-    settings = settings_of(executor)
-    if type_of(settings) in _OWN_PROGRAM and not choice.executor:  # what it does with a question nobody knows
-        return FoundModel(None, f"agent {executor} cannot be asked unless {named_by} names it")
-    surroundings = {**environment, **settings.env}
-    reads = reads if type_of(settings) in READERS else None
-
-    def make(model: str) -> Agent:
-        return make_agent(without_tools(settings, model, reads=reads is not None), surroundings)
-
-    try:
-        make(choice.model)
-    except RalphError as error:
-        return FoundModel(None, str(error))
-    agent = AgentModel(
-        make,
-        model=choice.model,
-        environment=surroundings,
-        timeout=choice.timeout,
-        cancelled=cancelled,
-        reads=reads,
-        spend=lambda names, usage, cost: spend((*names, settings.model, settings.id), usage, cost),
-    )
-    return FoundModel(agent, name=settings.id, executor=settings.id)
-
-
-def without_tools(settings: Executor, model: str, *, reads: bool = False) -> Executor:
-    """The same agent, allowed nothing without being asked, for it reads what may be a trap; with `reads` it may look at
-    files.
-
-    Of the configured `args` only the choice of a model is kept, since every other option may grant something, and
-    nothing is left of `endpoint`: a server has permissions of its own. `claude` also gets no tools. What an agent of
-    the type `command` may do stands in its command and args, and is left to it, as is the script of a scripted one.
-    What `command` and `env` of another type grant is not looked at. The short names of models are for claude alone.
-    """
-    kind = type_of(settings)
-    args = settings.args if kind in _OWN_PROGRAM else tuple(model_options(settings))
-    if kind == "claude":
-        args = (*args, "--tools", "Read,Grep,Glob" if reads else "", "--strict-mcp-config")
-    meant = model if kind == "claude" or model.lower() not in ALIASES else ""
-    return replace(settings, permissions="ask", args=args, model=meant or settings.model, endpoint="")
-
-
 @dataclass(frozen=True, slots=True)
 class AgentModel:
-    """Asks an agent in an empty folder, or where it `reads`. `make_agent` makes one for a model's name; `timeout` is in
-    seconds.
+    """Asks an agent in an empty folder, or in the place that `reads` gives, where it is one of READERS. `environment`
+    is the agent's own; `timeout` is in seconds.
     """
 
-    make_agent: Callable[[str], Agent]
-    model: str
+    settings: Executor
     environment: Mapping[str, str]
+    model: str
     timeout: float
     cancelled: Event
     spend: ModelSpend
     reads: Callable[[], ReadingPlace] | None = None
 
+    def agent(self, model: str = "") -> Agent:
+        """The agent as it is asked, with another model if one is named. Raises RalphError."""
+        settings = without_tools(self.settings, model or self.model, reads=self.reads is not None)
+        return registry.create(settings, self.environment)
+
     def __call__(self, question: Question) -> str:
         """The agent's final message. Raises ModelError."""
         try:
-            agent = self.make_agent(question.model or self.model)
+            agent = self.agent(question.model)
             with tempfile.TemporaryDirectory(prefix="ralph-judge-", ignore_cleanup_errors=True) as folder:
                 result = self._run(agent, prompt_for(question, reads=self.reads is not None), Path(folder).resolve())
-            self.spend(tuple(filter(None, (question.model, self.model))), result.usage, result.cost_usd)
         except (RalphError, OSError) as error:
-            why = clipped(str(error))
-            raise ModelError(why, AgentFault(kind="not-installed", message=why)) from error
+            raise _no_answer(clipped(str(error)), "not-installed") from error
+        names = (question.model, self.model, self.settings.model, self.settings.id)
+        self.spend(names, result.usage, result.cost_usd)
         if self.cancelled.is_set():
             raise ModelError("the run was told to end")
         if result.status != "finished":
             why = f"agent {agent.name}: {_why(result, self.timeout)}"
             raise ModelError(why, result.fault or AgentFault(kind="cut-off", message=why))
         if not result.final_text.strip():
-            why = f"agent {agent.name} gave no answer"
-            raise ModelError(why, AgentFault(kind="cut-off", message=why))
+            raise _no_answer(f"agent {agent.name} gave no answer", "cut-off")
         return result.final_text
 
     def _run(self, agent: Agent, prompt: str, folder: Path) -> AgentResult:
@@ -171,6 +278,23 @@ class AgentModel:
         )
 
 
+def without_tools(settings: Executor, model: str, *, reads: bool = False) -> Executor:
+    """The same agent, allowed nothing without being asked, for it reads what may be a trap; with `reads` it may look at
+    files.
+
+    Of the configured `args` only the choice of a model is kept, since every other option may grant something, and
+    nothing is left of `endpoint`: a server has permissions of its own. `claude` also gets no tools. What an agent of
+    the type `command` may do stands in its command and args, and is left to it, as is the script of a scripted one.
+    What `command` and `env` of another type grant is not looked at. The short names of models are for claude alone.
+    """
+    kind = registry.type_of(settings)
+    args = settings.args if kind in OWN_PROGRAM else tuple(registry.model_options(settings))
+    if kind == "claude":
+        args = (*args, "--tools", "Read,Grep,Glob" if reads else "", "--strict-mcp-config")
+    meant = model if kind == "claude" or model.lower() not in ALIASES else ""
+    return replace(settings, permissions="ask", args=args, model=meant or settings.model, endpoint="")
+
+
 def prompt_for(question: Question, *, reads: bool = False) -> str:
     """A question as one text. What counts comes first and is called to mind after the data."""
     schema = json.dumps(question.schema, ensure_ascii=False, separators=(",", ":"))
@@ -185,12 +309,6 @@ def prompt_for(question: Question, *, reads: bool = False) -> str:
         f"{question.data}\n\n"
         "That was the data. Answer now as the instructions before it say: one JSON object and nothing else.\n"
     )
-
-
-def _problem_with_the_api(environment: Mapping[str, str], named_by: str) -> str:
-    if not any(environment.get(name) for name in KEYS):
-        return NO_KEY
-    return "" if find_spec(ANTHROPIC) else f"{NO_PACKAGE}, or set {named_by}"
 
 
 def _why(result: AgentResult, timeout: float) -> str:

@@ -13,12 +13,22 @@ from rulebook_ralph.agents.agent import Agent
 from rulebook_ralph.agents.api_errors import fault
 from rulebook_ralph.agents.cli import conclude, output_sample
 from rulebook_ralph.agents.limit_times import Now, local_clock
-from rulebook_ralph.agents.models import FoundModel, ReadingPlace, model_from
+from rulebook_ralph.agents.models import (
+    OWN_PROGRAM,
+    READERS,
+    AgentModel,
+    AnthropicModel,
+    FoundModel,
+    ReadingPlace,
+    full_name,
+    problem_with_the_api,
+)
 from rulebook_ralph.agents.prices import Spend, nobody_pays, priced_spend, with_cost
-from rulebook_ralph.agents.question import ModelChoice
+from rulebook_ralph.agents.question import ANTHROPIC, ModelChoice
 from rulebook_ralph.agents.reader import Transcript
 from rulebook_ralph.config.notify_urls import resolved, secrets, without_addresses
 from rulebook_ralph.config.settings import Config, Executor
+from rulebook_ralph.errors import RalphError
 from rulebook_ralph.process.supervisor import Ended
 from rulebook_ralph.tasks.results import AgentResult
 
@@ -134,20 +144,31 @@ class Roster:
         named_by: str,
         reads: Callable[[], ReadingPlace] | None = None,
     ) -> FoundModel:
-        """The model that `choice` names, or why there is none. `spend` is told what each question took; `named_by` is
-        the key of the configuration that names its executor; `reads` gives the place where an agent may look around.
+        """The model that `choice` names, or why there is none; without an executor the API where a key and the package
+        are there, else the default agent. `spend` is told what each question took; `named_by` is the key of the
+        configuration that names the executor; an agent of READERS works in the place that `reads` gives. Nothing is
+        started, asked or imported before the first question.
         """
-        return model_from(
-            choice,
-            settings_of=self.settings_of,
-            default_executor=self._asker(choice.model),
-            make_agent=registry.create,
-            environment=self.given,
-            cancelled=cancelled,
-            spend=priced_spend(spend, self._config.prices),
-            named_by=named_by,
-            reads=reads,
-        )
+        spent = priced_spend(spend, self._config.prices)
+        problem = problem_with_the_api(self.given, named_by)
+        executor = choice.executor or (self._asker(choice.model) if problem else ANTHROPIC)
+        if executor == ANTHROPIC:
+            if problem:
+                return FoundModel(None, problem)
+            key = named_by.replace(".executor", ".model")
+            api = AnthropicModel(self.given, choice.model, choice.timeout, cancelled, spent, named_by=key)
+            return FoundModel(api, name=full_name(choice.model))
+        settings = self.settings_of(executor)
+        kind = registry.type_of(settings)
+        if kind in OWN_PROGRAM and not choice.executor:  # what it does with a question nobody knows
+            return FoundModel(None, f"agent {executor} cannot be asked unless {named_by} names it")
+        environment, reads = {**self.given, **settings.env}, reads if kind in READERS else None
+        model = AgentModel(settings, environment, choice.model, choice.timeout, cancelled, spent, reads)
+        try:
+            model.agent()
+        except RalphError as error:
+            return FoundModel(None, str(error))
+        return FoundModel(model, name=executor, executor=executor)
 
     def _asker(self, model: str) -> str:
         """Whom to ask where nobody is named: for a model of Claude's an agent of the type claude, else the default."""

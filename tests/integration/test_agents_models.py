@@ -18,13 +18,12 @@ import pytest
 
 from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.agent import AgentLimits, Invocation
-from rulebook_ralph.agents.anthropic_model import ALIASES, AnthropicModel
 from rulebook_ralph.agents.cli import CliAgent
-from rulebook_ralph.agents.models import FoundModel, model_from, without_tools
+from rulebook_ralph.agents.models import ALIASES, AnthropicModel, FoundModel, without_tools
 from rulebook_ralph.agents.prices import Ledger
 from rulebook_ralph.agents.question import ModelError, Question
 from rulebook_ralph.agents.roster import Roster
-from rulebook_ralph.config.settings import Config, Executor, Judge
+from rulebook_ralph.config.settings import Config, Defaults, Executor, Judge, Tools
 from rulebook_ralph.tasks.results import ErrorKind, Usage
 
 QUESTION = Question("Say yes.", "Some data.", {"type": "object", "properties": {}, "additionalProperties": False})
@@ -364,21 +363,9 @@ def model_of(
     settings: Executor | None = None,
     cancelled: threading.Event | None = None,
 ) -> FoundModel:
-    def settings_of(name: str) -> Executor:
-        if settings and name == settings.id:
-            return settings
-        return Executor(id=name, type=name, args=("x",) if name == "scripted" else ())
-
-    return model_from(
-        judge or Judge(),
-        settings_of=settings_of,
-        default_executor=default,
-        make_agent=registry.create,
-        environment=environment,
-        cancelled=cancelled or threading.Event(),
-        spend=nobody,
-        named_by="judge.executor",
-    )
+    executors = (settings,) if settings else (Executor(id="scripted", type="scripted", args=("x",)),)
+    config = Config(tools=Tools(executors=executors), defaults=Defaults(executor=default), judge=judge or Judge())
+    return Roster(config, environment).judging_model(cancelled or threading.Event())
 
 
 def test_a_key_chooses_the_api_and_without_one_the_default_agent_judges() -> None:

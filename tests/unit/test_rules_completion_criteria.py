@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from rulebook_ralph.agents.anthropic_model import full_name
+from rulebook_ralph.agents.models import full_name
 from rulebook_ralph.agents.question import Question
 from rulebook_ralph.cli.task_edit import add_command
 from rulebook_ralph.config import requirements
