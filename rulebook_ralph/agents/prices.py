@@ -64,18 +64,14 @@ _VARIANT = re.compile(r"(?:-\d{8}|-20\d\d-\d\d-\d\d|-latest|-preview(?:-\d\d-\d\
 Spend = Callable[[Usage, float | None], None]
 """Told what one question took: tokens, and dollars where they are known."""
 
-_NOBODY = 0
-_payer: ContextVar[int] = ContextVar("payer", default=_NOBODY)
-
 ModelSpend = Callable[[tuple[str, ...], Usage, float | None], None]
 """Told what a question to a model took: the names that its price may stand under, tokens, dollars where known."""
 
 
 def price_of(prices: Mapping[str, Price], *names: str) -> Price | None:
     """The price of a model or executor, by the first of the names that has one; a configured one goes before."""
-    configured = next((prices[name] for name in names if name in prices), None)
-    known = (DEFAULT_PRICES.get(_plain(name)) for name in names)
-    return configured or next((price for price in known if price), None)
+    known = (*(prices.get(name) for name in names), *(DEFAULT_PRICES.get(_plain(name)) for name in names))
+    return next((price for price in known if price), None)
 
 
 def cost_of(usage: Usage, price: Price) -> float:
@@ -91,51 +87,38 @@ def cost_of(usage: Usage, price: Price) -> float:
     return dollars / _MILLION
 
 
-def priced_spend(spend: Spend, prices: Mapping[str, Price]) -> ModelSpend:
-    """Passes on what a question took, with its cost by the known prices where none is told."""
-
-    def spent(names: tuple[str, ...], usage: Usage, cost_usd: float | None) -> None:
-        spend(usage, _cost(usage, price_of(prices, *filter(None, names))) if cost_usd is None else cost_usd)
-
-    return spent
+def known_cost(usage: Usage, told: float | None, prices: Mapping[str, Price], *names: str) -> float | None:
+    """The cost as it was told, else by the price that stands under one of the names. None without a price, and of one
+    that tells only what it wrote (copilot), which would seem too cheap.
+    """
+    if told is not None or usage.total <= usage.output_tokens:
+        return told
+    price = price_of(prices, *names)
+    return cost_of(usage, price) if price else None
 
 
 def with_cost(result: AgentResult, prices: Mapping[str, Price], settings: Executor) -> AgentResult:
-    """The result with its cost, where the agent told tokens and no cost, and there is a price of the model that was
-    chosen for it or that it told, or one under the executor's id.
+    """The result with its cost: as told, else by the price of the model that was chosen for the agent or that it told,
+    or by the one under the executor's id.
     """
-    if result.cost_usd is not None:
-        return result
     names = (chosen_model(settings) or result.model, settings.id)
-    cost = _cost(result.usage, price_of(prices, *filter(None, names)))
-    return result if cost is None else replace(result, cost_usd=cost)
+    cost = known_cost(result.usage, result.cost_usd, prices, *names)
+    return result if cost == result.cost_usd else replace(result, cost_usd=cost)
 
 
 def cost_problem(prices: Mapping[str, Price], settings: Executor) -> str:
     """Why a limit of cost cannot hold for an agent, with what to do; empty where it can, or where a plug-in does not
     say what it tells.
     """
-    known = capabilities_of(settings)
-    if known is None or known.cost:
+    known, model = capabilities_of(settings), chosen_model(settings)
+    if known is None or known.cost or (known.tokens and price_of(prices, model, settings.id)):
         return ""
     told = f"agent {settings.id} does not tell what it costs, so the limit of cost cannot hold"
     if not known.tokens:
         return f"{told}; limit its time instead (limits.maxRunWallTime), or use another agent"
-    if price_of(prices, *_names(settings)):
-        return ""
-    model = chosen_model(settings)
     if model:
         return f"{told}, and the price of {model} is not known; set prices.{model}: {{input: …, output: …}}"
     return f"{told}; name its model (tools.executors[].model), or set prices.{settings.id}: {{input: …, output: …}}"
-
-
-def _names(settings: Executor) -> tuple[str, ...]:
-    return tuple(filter(None, (chosen_model(settings), settings.id)))
-
-
-def _cost(usage: Usage, price: Price | None) -> float | None:
-    """None without a price, and of one that tells only what it wrote (copilot), which would seem too cheap."""
-    return cost_of(usage, price) if price and usage.total > usage.output_tokens else None
 
 
 def _plain(name: str) -> str:
@@ -146,12 +129,18 @@ def _plain(name: str) -> str:
     return plain
 
 
+# What a run spends
+
+_NOBODY = 0
+_payer: ContextVar[int] = ContextVar("payer", default=_NOBODY)
+
+
 class Ledger:
     """Sums what is spent, from any thread, for each iteration. The cost is None as long as none was told."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._spent: dict[int, tuple[Usage, float | None]] = {}
+        self._spent: list[tuple[int, Usage, float | None]] = []
 
     @contextmanager
     def paying(self, iteration: int) -> Iterator[None]:
@@ -164,19 +153,12 @@ class Ledger:
 
     def spend(self, usage: Usage, cost_usd: float | None) -> None:
         with self._lock:
-            self._spent[_payer.get()] = _sum(self._spent.get(_payer.get()), (usage, cost_usd))
+            self._spent.append((_payer.get(), usage, cost_usd))
 
     def take(self, iteration: int = _NOBODY) -> tuple[Usage, float | None]:
         """All that was spent for that iteration, and for none, since it was last taken."""
         with self._lock:
-            return _sum(*(self._spent.pop(payer, None) for payer in {iteration, _NOBODY}))
-
-
-def nobody_pays(_usage: Usage, _cost_usd: float | None) -> None:
-    """Where nothing is summed up."""
-
-
-def _sum(*spent: tuple[Usage, float | None] | None) -> tuple[Usage, float | None]:
-    known = [each for each in spent if each is not None]
-    costs = [cost for _, cost in known if cost is not None]
-    return added(*(usage for usage, _ in known)), sum(costs) if costs else None
+            taken = [each for each in self._spent if each[0] in (iteration, _NOBODY)]
+            self._spent = [each for each in self._spent if each[0] not in (iteration, _NOBODY)]
+        costs = [cost for _, _, cost in taken if cost is not None]
+        return added(*(usage for _, usage, _ in taken)), sum(costs) if costs else None

@@ -4,7 +4,6 @@ each can do, which stands here so that asking costs nothing.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from itertools import pairwise
 from types import MappingProxyType
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 from rulebook_ralph.agents.agent import Agent, Report
 from rulebook_ralph.config.settings import Executor
 from rulebook_ralph.errors import RalphError
+from rulebook_ralph.tasks.text import nearest
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -103,16 +103,25 @@ def create(settings: Executor, environment: Mapping[str, str]) -> Agent:
 
     Raises RalphError for a type that is unknown, or settings that the adapter cannot use.
     """
-    factory = _factory(settings)
-    problem = _objection(settings, _capabilities(settings, factory))
-    if problem:
-        raise RalphError(f"agent {settings.id}: {problem}")
-    return factory(settings, environment)
+    known = capabilities_of(settings)
+    if known and known.permissions and settings.permissions not in known.permissions:
+        raise RalphError(
+            f"agent {settings.id}: {settings.type} cannot be held to permissions: {settings.permissions} (it knows "
+            f"{', '.join(known.permissions)}); set tools.executors[].permissions, or use another agent"
+        )
+    if known and settings.endpoint and not known.endpoint:
+        able = ", ".join(name for name, each in BUILT_IN.items() if each.endpoint)
+        raise RalphError(
+            f"agent {settings.id}: {settings.type} cannot attach to a server; remove tools.executors[].endpoint "
+            f"(only {able} takes one)"
+        )
+    return _factory(settings)(settings, environment)
 
 
 def capabilities_of(settings: Executor) -> Capabilities | None:
     """What agents of that type can do; None for a plug-in that does not say. Raises RalphError as `create` does."""
-    return BUILT_IN.get(type_of(settings)) or _capabilities(settings, _factory(settings))
+    stated = BUILT_IN.get(type_of(settings)) or getattr(_factory(settings), "capabilities", None)
+    return stated if isinstance(stated, Capabilities) else None
 
 
 def known_types() -> tuple[str, ...]:
@@ -122,49 +131,24 @@ def known_types() -> tuple[str, ...]:
 
 def reader_of(settings: Executor, report: Report, now: "Now") -> "Reader | None":
     """A reader of the streams of that type of agent; None for a type that is not built in."""
-    adapter = _built_in(type_of(settings))
-    return cast("Reader", adapter.reader(report, now)) if adapter else None  # type: ignore[attr-defined]
-
-
-def _objection(settings: Executor, capabilities: Capabilities | None) -> str:
-    """Why an agent of that kind cannot be run as asked for, with what to do; empty where nothing speaks against it."""
-    modes = capabilities.permissions if capabilities else ()
-    if modes and settings.permissions not in modes:
-        return (
-            f"{settings.type} cannot be held to permissions: {settings.permissions} (it knows {', '.join(modes)}); "
-            "set tools.executors[].permissions, or use another agent"
-        )
-    if settings.endpoint and capabilities and not capabilities.endpoint:
-        able = ", ".join(name for name, known in BUILT_IN.items() if known.endpoint)
-        return f"{settings.type} cannot attach to a server; remove tools.executors[].endpoint (only {able} takes one)"
-    return ""
-
-
-def _capabilities(settings: Executor, factory: Factory) -> Capabilities | None:
-    stated = BUILT_IN.get(type_of(settings)) or getattr(factory, "capabilities", None)
-    return stated if isinstance(stated, Capabilities) else None
-
-
-def _built_in(kind: str) -> Factory | None:
-    module, _, name = (BUILT_IN[kind].adapter if kind in BUILT_IN else "").partition(":")
-    return cast("Factory", getattr(import_module(f"rulebook_ralph.agents.{module}"), name)) if module else None
+    known = type_of(settings) in BUILT_IN
+    return cast("Reader", _factory(settings).reader(report, now)) if known else None  # type: ignore[attr-defined]
 
 
 def _factory(settings: Executor) -> Factory:
-    return _built_in(type_of(settings)) or _plugged_in(settings)
-
-
-def _entry_points() -> "dict[str, EntryPoint]":
-    from importlib.metadata import entry_points  # noqa: PLC0415 - 38 ms, only for a type that is not built in
-
-    return {point.name: point for point in entry_points(group=GROUP)}
-
-
-def _plugged_in(settings: Executor) -> Factory:
+    if known := BUILT_IN.get(type_of(settings)):
+        module, _, name = known.adapter.partition(":")
+        return cast("Factory", getattr(import_module(f"rulebook_ralph.agents.{module}"), name))
     found = _entry_points()
-    point = found.get(settings.type)
-    if point is None:
-        raise RalphError(_unknown(settings, (*BUILT_IN, *sorted(found))))
+    if settings.type not in found:
+        types = (*BUILT_IN, *sorted(found))
+        near = nearest(settings.type, types)
+        if settings.type == settings.id:  # a name that the configuration does not have stands for its type
+            problem, hint = f"there is no agent {settings.id!r}", "name one of these, or add it to tools.executors"
+        else:
+            problem, hint = f"agent {settings.id}: unknown type {settings.type!r}", "set tools.executors[].type"
+        raise RalphError(f"{problem}, known are {', '.join(types)}; {f'did you mean {near}?' if near else hint}")
+    point = found[settings.type]
     try:
         return cast("Factory", point.load())
     except Exception as error:  # what a plug-in raises is not ours to foresee
@@ -172,10 +156,7 @@ def _plugged_in(settings: Executor) -> Factory:
         raise RalphError(problem) from error
 
 
-def _unknown(settings: Executor, known: tuple[str, ...]) -> str:
-    near = get_close_matches(settings.type, known, n=1, cutoff=0.5)
-    if settings.type == settings.id:  # a name that the configuration does not have stands for its type
-        hint = f"did you mean {near[0]}?" if near else "name one of these, or add it to tools.executors"
-        return f"there is no agent {settings.id!r}, known are {', '.join(known)}; {hint}"
-    hint = f"did you mean {near[0]}?" if near else "set tools.executors[].type"
-    return f"agent {settings.id}: unknown type {settings.type!r}, known are {', '.join(known)}; {hint}"
+def _entry_points() -> "dict[str, EntryPoint]":
+    from importlib.metadata import entry_points  # noqa: PLC0415 - 38 ms, only for a type that is not built in
+
+    return {point.name: point for point in entry_points(group=GROUP)}

@@ -1,7 +1,7 @@
 """The agents of a run: which agent an executor's id names, made once, with the environment it gets."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, tzinfo
+from datetime import datetime
 from pathlib import Path
 from threading import Event
 
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.access import allowing
 from rulebook_ralph.agents.agent import Agent
-from rulebook_ralph.agents.api_errors import fault
+from rulebook_ralph.agents.api_errors import fault as fault_of
 from rulebook_ralph.agents.cli import conclude, output_sample
 from rulebook_ralph.agents.limit_times import Now, local_clock
 from rulebook_ralph.agents.models import (
@@ -23,14 +23,14 @@ from rulebook_ralph.agents.models import (
     full_name,
     problem_with_the_api,
 )
-from rulebook_ralph.agents.prices import Spend, nobody_pays, priced_spend, with_cost
+from rulebook_ralph.agents.prices import Spend, known_cost, with_cost
 from rulebook_ralph.agents.question import ANTHROPIC, ModelChoice
 from rulebook_ralph.agents.reader import Transcript
 from rulebook_ralph.config.notify_urls import resolved, secrets, without_addresses
 from rulebook_ralph.config.settings import Config, Executor
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.process.supervisor import Ended
-from rulebook_ralph.tasks.results import AgentResult
+from rulebook_ralph.tasks.results import AgentResult, Usage
 
 _BLOCK = 256 * 1024
 
@@ -109,19 +109,17 @@ class Roster:
             found.append(following)
         return tuple(found)
 
-    def priced(self, result: AgentResult, executor: str, model: str = "") -> AgentResult:
-        """The result with its cost by the prices that are known, where the agent told tokens and no cost."""
-        return with_cost(result, self._config.prices, self.settings_of(executor, model))
-
     def completed(self, result: AgentResult, executor: str, model: str = "") -> AgentResult:
-        """The result with its cost, and with the setting that would allow what the agent was refused."""
-        result = self.priced(result, executor, model)
-        refused = result.fault is not None and result.fault.kind == "permission"
+        """The result with its cost by the prices that are known, where the agent told tokens and no cost, and with the
+        setting that would allow what the agent was refused.
+        """
+        settings, fault = self.settings_of(executor, model), result.fault
+        result = with_cost(result, self._config.prices, settings)
+        refused = fault is not None and fault.kind == "permission"
         if not refused and not result.permission_denials:
             return result
-        allowed_by = allowing(self.settings_of(executor))
-        fault = result.fault
-        if fault is not None and refused and allowed_by and "tools.executors" not in fault.message:
+        allowed_by = allowing(settings)
+        if fault and refused and allowed_by and "tools.executors" not in fault.message:
             fault = replace(fault, message=f"{fault.message}; to allow it: {allowed_by}")
         return replace(result, allowed_by=allowed_by, fault=fault)
 
@@ -129,9 +127,10 @@ class Roster:
         """What an agent did whose Ralph died, from its raw output; the executor may be gone from the configuration."""
         settings = self.settings_of(executor)
         now = local_clock({**self._environment, **settings.env})
-        return self.priced(taken_over(settings, output_file, started=started, now=now), executor)
+        result = taken_over(settings, output_file, started=started, now=now)
+        return with_cost(result, self._config.prices, settings)
 
-    def judging_model(self, cancelled: Event, *, spend: Spend = nobody_pays) -> FoundModel:
+    def judging_model(self, cancelled: Event, *, spend: Spend | None = None) -> FoundModel:
         """The model that judges semantic criteria, or why there is none."""
         return self.model(self._config.judge, cancelled, spend=spend, named_by="judge.executor")
 
@@ -140,7 +139,7 @@ class Roster:
         choice: ModelChoice,
         cancelled: Event,
         *,
-        spend: Spend = nobody_pays,
+        spend: Spend | None = None,
         named_by: str,
         reads: Callable[[], ReadingPlace] | None = None,
     ) -> FoundModel:
@@ -149,7 +148,11 @@ class Roster:
         configuration that names the executor; an agent of READERS works in the place that `reads` gives. Nothing is
         started, asked or imported before the first question.
         """
-        spent = priced_spend(spend, self._config.prices)
+
+        def spent(names: tuple[str, ...], usage: Usage, cost_usd: float | None) -> None:
+            if spend:
+                spend(usage, known_cost(usage, cost_usd, self._config.prices, *names))
+
         problem = problem_with_the_api(self.given, named_by)
         executor = choice.executor or (self._asker(choice.model) if problem else ANTHROPIC)
         if executor == ANTHROPIC:
@@ -218,28 +221,19 @@ def taken_over(settings: Executor, output_file: Path, *, started: datetime, now:
     """
     kept, last, transcript = output_sample(), started, Transcript()
     try:
-        last = moment(output_file.stat().st_mtime, now().tzinfo) or started
+        last = datetime.fromtimestamp(output_file.stat().st_mtime, now().tzinfo)
         reader = registry.reader_of(settings, lambda _: None, lambda: last)
         with output_file.open("rb") as file:
             while block := file.read(_BLOCK):
                 kept.feed(block)
                 if reader:
                     reader.feed(block)
-        if reader:
-            transcript = reader.close()
+        transcript = reader.close() if reader else transcript
     except OSError:  # it died before there was any
         pass
     if transcript.succeeded is not False:
-        seen = transcript.fault or fault("cut-off", "Ralph itself ended before it could see the agent's end")
+        seen = transcript.fault or fault_of("cut-off", "Ralph itself ended before it could see the agent's end")
         transcript.succeeded, transcript.fault = None, seen
     lasted = max(0, round((last - started).total_seconds() * 1000))
     ended = Ended(0, duration_ms=lasted, output_bytes=kept.size)
     return replace(conclude(settings.id, ended, transcript, output=kept.text()), exit_code=None)
-
-
-def moment(seconds: float, zone: tzinfo | None) -> datetime | None:
-    """That many seconds since 1970; None for what no calendar has, as a file's time may be."""
-    try:
-        return datetime.fromtimestamp(seconds, zone)
-    except (ValueError, OverflowError, OSError):
-        return None

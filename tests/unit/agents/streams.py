@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
+from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.cli import CliAgent, conclude
 from rulebook_ralph.agents.reader import Reader
-from rulebook_ralph.agents.registry import _built_in
 from rulebook_ralph.config.settings import Executor
 from rulebook_ralph.process.supervisor import Ended
 from rulebook_ralph.report.events import AgentActivity
@@ -50,9 +50,7 @@ class Stream:
     kind: str
 
     def adapter(self) -> CliAgent:
-        made = _built_in(self.kind)
-        assert made
-        agent = made(Executor(id=self.kind, type=self.kind), {})
+        agent = registry.create(Executor(id=self.kind, type=self.kind), {})
         assert isinstance(agent, CliAgent)
         return agent
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.reader import Reader
-from rulebook_ralph.agents.roster import moment, taken_over
+from rulebook_ralph.agents.roster import taken_over
 from rulebook_ralph.config.settings import Executor
 from rulebook_ralph.tasks.results import AgentResult, Usage
 from tests.cases import each_of
@@ -36,12 +36,6 @@ def taken(folder: Path, kind: str, output: bytes | None) -> AgentResult:
         last = (STARTED + timedelta(seconds=90)).timestamp()
         os.utime(file, (last, last))
     return taken_over(Executor(id="mine", type=kind), file, started=STARTED, now=lambda: STARTED)
-
-
-@pytest.mark.parametrize("seconds", [3e11, -3e11, 1e300, float("inf"), float("nan")])
-def test_a_file_may_have_a_time_that_no_calendar_has(seconds: float) -> None:
-    assert moment(seconds, UTC) is None
-    assert moment(STARTED.timestamp(), UTC) == STARTED
 
 
 def test_every_built_in_agent_has_a_reader() -> None:
