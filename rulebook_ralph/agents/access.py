@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from rulebook_ralph.agents.registry import BUILT_IN, chosen_model, type_of
+from rulebook_ralph.agents.registry import BUILT_IN, chosen_model, reader_class, type_of
 from rulebook_ralph.config.settings import Executor
 
 _MOST_BYTES = 8 * 1024 * 1024
@@ -30,13 +30,12 @@ class LoginFile(NamedTuple):
     words: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LoginPlaces:
+class Access(NamedTuple):
     """Where a CLI looks for a key or login: variables, where `*` in a name is anything, and files. `hidden`: the system
-    where it may lie out of sight, or `any`. `advice` is what to do.
+    where it may lie out of sight, or `any`. `allows` is what would allow it a single tool; the command is an example.
     """
 
-    advice: str
+    allows: str
     variables: tuple[str, ...]
     files: tuple[LoginFile, ...] = ()
     hidden: Literal["", "darwin", "any"] = ""
@@ -52,15 +51,16 @@ class Login:
 
 
 _CLAUDE = ("apiKeyHelper", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_USE_")
+_ALLOWED_SHELL = 'args: [--allowed-tools, "run_shell_command(npm test)"]'
 _KEYS = (
     *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY"),
     *("GROQ_API_KEY", "XAI_API_KEY", "MISTRAL_API_KEY"),
 )
 
-PLACES: Mapping[str, LoginPlaces] = MappingProxyType(
+ACCESS: Mapping[str, Access] = MappingProxyType(
     {
-        "claude": LoginPlaces(
-            "log in with: claude /login, or set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN",
+        "claude": Access(
+            'args: [--allowedTools, "Bash(npm test:*)"]',
             (
                 *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_*"),
                 *("CLAUDE_CODE_*_FILE_DESCRIPTOR", "ANTHROPIC_PROFILE", "ANTHROPIC_BASE_URL", "*_GATEWAY*"),
@@ -74,16 +74,16 @@ PLACES: Mapping[str, LoginPlaces] = MappingProxyType(
             ),
             hidden="darwin",
         ),
-        "codex": LoginPlaces(
-            "log in with: codex login, or set CODEX_API_KEY",
+        "codex": Access(
+            "args: [--sandbox, workspace-write]",
             ("CODEX_API_KEY",),
             (
                 LoginFile(".codex", "auth.json", "CODEX_HOME"),
                 LoginFile(".codex", "config.toml", "CODEX_HOME", ("model_provider", "keyring")),
             ),
         ),
-        "gemini": LoginPlaces(
-            "log in by starting gemini once, or set GEMINI_API_KEY",
+        "gemini": Access(
+            _ALLOWED_SHELL,
             ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_*", "GOOGLE_APPLICATION_CREDENTIALS"),
             (
                 LoginFile(".gemini", "oauth_creds.json"),
@@ -92,8 +92,8 @@ PLACES: Mapping[str, LoginPlaces] = MappingProxyType(
             ),
             hidden="darwin",
         ),
-        "qwen": LoginPlaces(
-            "log in by starting qwen once, or set OPENAI_API_KEY",
+        "qwen": Access(
+            _ALLOWED_SHELL,
             ("OPENAI_API_KEY", "DASHSCOPE_API_KEY", "BAILIAN_CODING_PLAN_API_KEY"),
             (
                 LoginFile(".qwen", "oauth_creds.json"),
@@ -101,19 +101,19 @@ PLACES: Mapping[str, LoginPlaces] = MappingProxyType(
                 LoginFile(".qwen", "settings.json", words=("API_KEY", "apiKey", "selectedType")),
             ),
         ),
-        "opencode": LoginPlaces(
-            "log in with: opencode auth login",
+        "opencode": Access(
+            """env: {OPENCODE_PERMISSION: '{"bash": "allow"}'}""",
             ("OPENCODE_API_KEY", *_KEYS),
             (LoginFile(".local/share", "opencode/auth.json", "XDG_DATA_HOME"),),
             hidden="any",
         ),
-        "amp": LoginPlaces(
-            "log in with: amp login, or set AMP_API_KEY",
+        "amp": Access(
+            "amp.permissions in amp's own settings (~/.config/amp/settings.json)",
             ("AMP_API_KEY",),
             (LoginFile(".local/share", "amp/secrets.json", "XDG_DATA_HOME"),),
         ),
-        "copilot": LoginPlaces(
-            "log in with: copilot login, or set COPILOT_GITHUB_TOKEN",
+        "copilot": Access(
+            'args: ["--allow-tool=shell(npm test)"]',
             ("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL"),
             (
                 LoginFile(".copilot", "config.json", "COPILOT_HOME", ("oken", "logged_in", "loggedIn")),
@@ -121,14 +121,14 @@ PLACES: Mapping[str, LoginPlaces] = MappingProxyType(
             ),
             hidden="any",
         ),
-        "cursor": LoginPlaces(
-            "log in with: cursor-agent login, or set CURSOR_API_KEY",
+        "cursor": Access(
+            '`"permissions": {"allow": ["Shell(npm)"]}` in .cursor/cli.json',
             ("CURSOR_API_KEY", "CURSOR_AUTH_TOKEN"),
             (LoginFile(".config", "cursor/auth.json", "XDG_CONFIG_HOME"), LoginFile(".cursor", "auth.json")),
             hidden="darwin",
         ),
-        "aider": LoginPlaces(
-            "set the key of the model's provider, such as OPENAI_API_KEY or ANTHROPIC_API_KEY",
+        "aider": Access(
+            "",
             _KEYS,
             (
                 LoginFile("", ".aider.conf.yml", words=("api-key", "api_key")),
@@ -148,26 +148,26 @@ def find_login(
     """
     if settings.endpoint or settings.type == "scripted":
         return Login("not needed", "it works through its endpoint" if settings.endpoint else "")
-    places = PLACES.get(type_of(settings))
-    if places is None:
+    access, reader = ACCESS.get(type_of(settings)), reader_class(settings)
+    if access is None or reader is None:
         return Login("unknown", f"what an agent of the type {settings.type} needs is its own affair")
     if chosen_model(settings).startswith(_LOCAL_MODELS):
         return Login("not needed", "its model is a local one")
     home = Path(environment.get("HOME") or home)
-    if found := next(_filled(places, settings, environment, home=home, project=project), ""):
+    if found := next(_filled(access, settings, environment, home=home, project=project), ""):
         return Login("found", found)
-    if places.hidden in ("any", platform):
-        return Login("unknown", "it may lie where Ralph cannot see it, such as the system's keychain", places.advice)
-    return Login("missing", "", places.advice)
+    if access.hidden in ("any", platform):
+        return Login("unknown", "it may lie where Ralph cannot see it, such as the system's keychain", reader.log_in)
+    return Login("missing", "", reader.log_in)
 
 
 def _filled(
-    places: LoginPlaces, settings: Executor, environment: Mapping[str, str], *, home: Path, project: Path | None
+    access: Access, settings: Executor, environment: Mapping[str, str], *, home: Path, project: Path | None
 ) -> Iterator[str]:
-    for pattern in places.variables:
+    for pattern in access.variables:
         for name in sorted(name for name, value in environment.items() if value and fnmatchcase(name, pattern)):
             yield f"{name} (env of {settings.id} in the configuration)" if settings.env.get(name) else name
-    for file in places.files:
+    for file in access.files:
         below = (project or Path(os.devnull)) if file.folder.startswith("./") else home
         path = Path(environment.get(file.variable, "") or below / file.folder) / file.name
         if _holds(path, file.words):
@@ -188,38 +188,19 @@ def _holds(path: Path, words: tuple[str, ...]) -> bool:
     return any(word.encode() in text for word in words) if words else bool(text)
 
 
-# Leave to use tools
-
-_ALLOWING: Mapping[str, str] = MappingProxyType(
-    {
-        "claude": 'args: [--allowedTools, "Bash(npm test:*)"]',
-        "codex": "args: [--sandbox, workspace-write]",
-        "gemini": 'args: [--allowed-tools, "run_shell_command(npm test)"]',
-        "qwen": 'args: [--allowed-tools, "run_shell_command(npm test)"]',
-        "opencode": """env: {OPENCODE_PERMISSION: '{"bash": "allow"}'}""",
-        "copilot": 'args: ["--allow-tool=shell(npm test)"]',
-        "cursor": '`"permissions": {"allow": ["Shell(npm)"]}` in .cursor/cli.json',
-        "amp": "amp.permissions in amp's own settings (~/.config/amp/settings.json)",
-        "aider": "",
-    }
-)
-"""What allows each a single tool; the shell command is an example."""
-
-
 def allowing(settings: Executor) -> str:
     """The setting that would allow an agent what it was refused, with where it stands; empty for an agent of a plug-in,
     which Ralph knows nothing of.
     """
     kind = type_of(settings)
-    if kind not in BUILT_IN:
-        return ""
-    if kind not in _ALLOWING:
-        return f"what {settings.type} may do is set by its own command and configuration"
+    if kind not in ACCESS:
+        known = kind in BUILT_IN
+        return f"what {settings.type} may do is set by its own command and configuration" if known else ""
+    wider = "" if settings.permissions == "full" else "permissions: full"
     if settings.endpoint:
         way = f"the `permission` rules of the server at {settings.endpoint}, which alone decide"
-    elif settings.permissions == "full" and kind != "amp":
-        way = f"no rule against it in {settings.type}'s own configuration"
+    elif kind == "amp" or wider:
+        way = ", or ".join(filter(None, (wider, ACCESS[kind].allows)))
     else:
-        wider = "" if settings.permissions == "full" else "permissions: full"
-        way = ", or ".join(filter(None, (wider, _ALLOWING[kind])))
+        way = f"no rule against it in {settings.type}'s own configuration"
     return f"tools.executors (id {settings.id}) in .rulebook-ralph/config.yaml: {way}"

@@ -9,7 +9,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from rulebook_ralph.agents.agent import Agent, Report
+from rulebook_ralph.agents.agent import Agent
 from rulebook_ralph.config.settings import Executor
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks.text import nearest
@@ -17,7 +17,6 @@ from rulebook_ralph.tasks.text import nearest
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from rulebook_ralph.agents.limit_times import Now
     from rulebook_ralph.agents.reader import Reader
 
 GROUP = "rulebook_ralph.agents"
@@ -129,10 +128,9 @@ def known_types() -> tuple[str, ...]:
     return (*BUILT_IN, *sorted(_entry_points().keys() - BUILT_IN.keys()))
 
 
-def reader_of(settings: Executor, report: Report, now: "Now") -> "Reader | None":
-    """A reader of the streams of that type of agent; None for a type that is not built in."""
-    known = type_of(settings) in BUILT_IN
-    return cast("Reader", _factory(settings).reader(report, now)) if known else None  # type: ignore[attr-defined]
+def reader_class(settings: Executor) -> "type[Reader] | None":
+    """What reads the streams of that type of agent; None for a type that is not built in."""
+    return cast("type[Reader]", _factory(settings).reader) if type_of(settings) in BUILT_IN else None  # type: ignore[attr-defined]
 
 
 def _factory(settings: Executor) -> Factory:

@@ -222,7 +222,8 @@ def taken_over(settings: Executor, output_file: Path, *, started: datetime, now:
     kept, last, transcript = output_sample(), started, Transcript()
     try:
         last = datetime.fromtimestamp(output_file.stat().st_mtime, now().tzinfo)
-        reader = registry.reader_of(settings, lambda _: None, lambda: last)
+        made = registry.reader_class(settings)
+        reader = made(lambda _: None, lambda: last) if made else None
         with output_file.open("rb") as file:
             while block := file.read(_BLOCK):
                 kept.feed(block)

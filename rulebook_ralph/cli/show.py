@@ -189,7 +189,8 @@ def _tell(console: Console, project: Project, record: Iteration, follow: Cancell
     settings = Roster(project.config, project.environment).settings_of(record.agent)
     shown = _Transcript(console, project)
     now = local_clock({**project.environment, **settings.env})
-    reader = registry.reader_of(settings, shown.add, now)
+    made = registry.reader_class(settings)
+    reader = made(shown.add, now) if made else None
     feed = shown.raw if reader is None or isinstance(reader, PlainTextReader) else reader.feed
     for block in _blocks(project, record, follow):
         feed(block)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from rulebook_ralph.agents import registry
-from rulebook_ralph.agents.access import PLACES, Login, allowing, find_login
+from rulebook_ralph.agents.access import ACCESS, Login, allowing, find_login
 from rulebook_ralph.config.settings import Executor
 from tests.cases import each_of
 
@@ -19,13 +19,13 @@ def login(kind: str, home: Path, environment: dict[str, str] | None = None, **se
 
 
 def test_every_agent_with_a_program_of_its_own_has_its_places() -> None:
-    assert set(PLACES) == set(registry.BUILT_IN) - {"command", "scripted"}
-    assert all(places.variables and places.advice for places in PLACES.values())
+    assert set(ACCESS) == set(registry.BUILT_IN) - {"command", "scripted"}
+    assert all(access.variables for access in ACCESS.values())
 
 
-@each_of("kind", PLACES)
+@each_of("kind", ACCESS)
 def test_each_variable_and_file_is_found_and_never_shown(kind: str, tmp_path: Path) -> None:
-    places = PLACES[kind]
+    places = ACCESS[kind]
     for variable in (name.replace("*", "ANY") for name in places.variables):
         assert login(kind, tmp_path, {variable: SECRET}) == Login("found", variable)
         assert login(kind, tmp_path, {variable: ""}).state in ("missing", "unknown")
