@@ -152,9 +152,7 @@ def _init(app: App, folder: StateFolder, repository: Repository, wanted: Import)
         about = {"description": prd.description or reading.description, "branch": prd.branch or reading.branch}
         prd = structs.replace(prd, **about)
     merged = merge(prd, reading.tasks, folders=reading.folders, refused=reading.refused, update=wanted.update)
-    prd_file.decode_prd(prd_file.encode_prd(merged.prd), name=str(folder.prd))
-    if wanted.strict:
-        _refuse_without_criteria(merged.prd)
+    _refuse_faulty(merged.prd, strict=wanted.strict)
     found = None
     if not folder.config.exists():
         found = discover(folder.root, app.environment.get("PATH"), tracked_by(repository))
@@ -193,8 +191,7 @@ def _read(app: App, folder: StateFolder, wanted: Import, before: Prd | None) -> 
     for place in places:
         if place.suffix in SUFFIXES and place.name not in rulebook.MARKS and place.is_file():
             raise RalphError(f"{place} is no task folder; a file of tasks is read with: ralph init --from {place}")
-    ids = [task.id for task in known]
-    reading = rulebook.read_all(places, root=folder.root, known_ids=ids) if places else SourceReading()
+    reading = rulebook.read_all(places, root=folder.root)
     if places and not reading.tasks and before is None and not files:
         problems = "; ".join(str(problem) for problem in reading.problems[:3])
         raise RalphError(f"no task could be read from {places[0]}" + (f": {problems}" if problems else ""))
@@ -205,14 +202,15 @@ def _read_before(root: Path, known: Sequence[Task]) -> tuple[tuple[Path, ...], t
     """The rulebook and the files that tasks came from, as far as they are there."""
     sources = [root / source for source in dict.fromkeys(task.source for task in known) if source]
     files = tuple(source for source in sources if source.suffix in SUFFIXES and source.is_file())
-    own = (root,) if rulebook.places(root) else ()
-    read = [place for path in own for place in rulebook.locate(path)]
-    further = (source for source in sources if source.is_dir() and source.parent not in read)
+    own = rulebook.places(root)
+    further = (source for source in sources if source.is_dir() and source.parent not in own)
     return (*own, *further), files
 
 
-def _refuse_without_criteria(prd: Prd) -> None:
-    if without := [task.id for task in tasks_without_criteria(prd)]:
+def _refuse_faulty(prd: Prd, *, strict: bool) -> None:
+    if faults := prd_file.problems_of(prd):
+        raise RalphError(f"the tasks cannot be taken as they are: {faults[0].message}; mend the files that say so")
+    if strict and (without := [task.id for task in tasks_without_criteria(prd)]):
         raise RalphError(
             f"{counted(len(without), 'task')} without criteria: {some(without, 20)}; each needs an outcome and"
             " acceptanceCriteria, or completion for a stage (or leave out --strict)"

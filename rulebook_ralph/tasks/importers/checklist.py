@@ -8,12 +8,11 @@ all.
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from pathlib import Path
 
+from rulebook_ralph.tasks.importers.checklist_entries import LABEL, ChecklistEntry, dependencies, parted
 from rulebook_ralph.tasks.importers.markdown import (
     CODE,
     Block,
@@ -23,8 +22,6 @@ from rulebook_ralph.tasks.importers.markdown import (
     codes_in,
     criteria,
     read_document,
-    without_closing_comment,
-    without_leading_bold,
     words_of,
 )
 from rulebook_ralph.tasks.importers.source import (
@@ -34,68 +31,21 @@ from rulebook_ralph.tasks.importers.source import (
     RefusedTasksError,
     SourceReading,
     complexity,
-    is_of_words,
     read_text,
-    word_id,
 )
-from rulebook_ralph.tasks.model import PARALLEL, VERIFY, Json, Task
+from rulebook_ralph.tasks.model import VERIFY, Json, Task
 from rulebook_ralph.tasks.text import Problem, counted, escaped, printable
 
 VERIFIED = "VERIFICATION_PASS"
 """The promise of a `[VERIFY]` task."""
 _LONGEST_TITLE = 200
+_NO_TASK = "has no task: expected items with a box, such as `- [ ] 1.1 Title`, or `### Task 1: Title`"
 _KIND_OF_FILE = re.compile(r"(?:PRD|plan|product requirements(?: document)?)\s*[:\u2013\u2014-]\s*", re.IGNORECASE)
-
-_ID = r"(?:[0-9]{1,6}(?:\.[0-9]{1,6}){1,9}[a-z]?|V[0-9]{1,6}|T[0-9]{3,6}|[A-Z]{1,5}-[0-9]{1,6})"
-_WITH_ID = re.compile(rf"({_ID})(?:[.):](?=\s|$)|(?=\s|$))\s*|([0-9]{{1,6}})[.):](?:\s+|$)")
-_MARKER = re.compile(rf"\[({PARALLEL}|{VERIFY}|RED|GREEN|YELLOW)\]\s*")
-_PARALLEL_LAST = re.compile(rf"\s+\[{PARALLEL}\]$")
-_NAMED_HEADING = re.compile(
-    r"(?:\[(?P<box>.?)\]\s+)?"
-    r"(?:(?P<id>(?:US|TASK|STORY|FEAT|BUG|T)-[0-9]{1,6})|(?:(?:Task|Iteration)\s+(?P<task>[0-9]{1,6}(?:\.[0-9]{1,6})?[a-z]?)"
-    r"|(?:User\s+)?Story\s+(?P<story>[0-9]{1,6})))(?:\s*[:.)\u2013\u2014-]\s+(?P<title>\S.*)|[:.]?\s*$)",
-    re.IGNORECASE,
-)
 _COMMANDS = re.compile(r"validation(?: commands?)?", re.IGNORECASE)
-_RANKED = re.compile(
-    r"(?:^|/ )(?:(critical|high|medium|low)[ -]priority|priority[ :-]*(\d{1,3}|critical|high|medium|low)\b)",
-    re.IGNORECASE,
-)
-_OPTIONAL = re.compile(r"(?:^|/ )(?:optional|future(?: enhancements)?|nice[ -]to[ -]have)$", re.IGNORECASE)
-_RANKS = {"critical": 1, "high": 1, "medium": 2, "low": 3}
-_LAST_RANK = 9
-
-_LABEL = re.compile(r"(?:\*\*|__)([^*_]{1,40}?)(?:(?:\*\*|__)\s*:|:\s*(?:\*\*|__)\s*:?)\s*")
 _LEADING_CODE = re.compile(rf"(?P<order>(?:please\s+)?(?:run|execute|command)\b:?\s*)?{CODE}", re.IGNORECASE)
 _NO_COMMIT = re.compile(r"(?:none|n/?a|no(?: commit)?|-)\.?", re.IGNORECASE)
 _PATH = re.compile(r"[^\s`,;()*]+")
 _CRITERIA = ("done when", "acceptance criteria", "acceptance", "success criteria")
-
-
-@dataclass(frozen=True, slots=True)
-class ChecklistEntry:
-    """A task as its line tells it. `id` is the one it has in this file, `above` are the items that it stands below.
-    `headed`: the line is a heading, without a bullet.
-    """
-
-    item: Item
-    id: str
-    title: str
-    markers: tuple[str, ...] = ()
-    above: tuple[Item, ...] = ()
-    headed: bool = False
-
-    @property
-    def is_ticked(self) -> bool:
-        return bool(self.item.box) or (self.headed and self.item.holds_box and self.item.is_done())
-
-    @property
-    def priority(self) -> int:
-        """What the headings above say of it: `High Priority`, `Priority 2`; 1 without."""
-        if found := _RANKED.search(self.item.section):
-            word = (found[1] or found[2]).casefold()
-            return _RANKS.get(word) or max(1, int(word))
-        return _LAST_RANK if _OPTIONAL.search(self.item.section) else 1
 
 
 def read(path: Path, shown: str) -> SourceReading:
@@ -105,7 +55,14 @@ def read(path: Path, shown: str) -> SourceReading:
     """
     document = read_document(read_text(path, within=path.parent), path)
     entries, left = parted(document)
-    if wrong := [Problem(shown, line, "", message) for line, message in _faults(entries)]:
+    wrong = [] if entries else [Problem(shown, None, "", _NO_TASK)]
+    earlier: dict[str, int] = {}
+    for entry in entries:
+        row = earlier.setdefault(entry.id.casefold(), entry.item.row)
+        if row != entry.item.row:
+            told = f"'{escaped(entry.id)}' is used already in line {row + 1}"
+            wrong.append(Problem(shown, entry.item.row + 1, "", told))
+    if wrong:
         raise RefusedTasksError(wrong)
     is_headed = any(entry.headed for entry in entries)
     used = {one for entry in entries for one in (*entry.item.whole(), *entry.above)}
@@ -118,148 +75,6 @@ def read(path: Path, shown: str) -> SourceReading:
     problems = (Problem(shown, left[0].row + 1, "", told),) if left else ()
     about = _KIND_OF_FILE.sub("", document.title, count=1) if is_headed else ""
     return SourceReading(tuple(tasks), problems, (shown,), description=about)
-
-
-def boxes_of(document: MarkdownFile, task_id: str, title: str) -> list[Item] | None:
-    """The items whose boxes are ticked when a task is done: its own, those of its criteria, and of groups of which
-    every task is ticked then. None where the task is not found: where several bear its id, it is the one with that
-    title.
-    """
-    entries, _ = parted(document)
-    meant = [entry for entry in entries if entry.id == task_id]
-    if len(meant) != 1 or is_of_words(task_id, meant[0].title):
-        alike = [entry for entry in entries if entry.title.startswith(title.removesuffix("…"))]
-        meant = [entry for entry in meant if entry in alike] or [entry for entry in alike if entry.title == title]
-    if len(meant) != 1:
-        return None
-    own = list(meant[0].item.whole())
-    done = {*own, *(one for entry in entries if entry.is_ticked for one in entry.item.whole())}
-    groups = [group for group in reversed(meant[0].above) if group.box is not None and group.is_done(done)]
-    return [own[0], *(one for one in own[1:] if one.box is not None), *groups]
-
-
-def _faults(entries: Sequence[ChecklistEntry]) -> Iterator[tuple[int | None, str]]:
-    """What is wrong in a file, with the lines."""
-    if not entries:
-        yield None, "has no task: expected items with a box, such as `- [ ] 1.1 Title`, or `### Task 1: Title`"
-    above: dict[str, ChecklistEntry] = {}
-    for entry in entries:
-        earlier = above.setdefault(entry.id.casefold(), entry)
-        if earlier is not entry:
-            rule = "" if earlier.id == entry.id else "; ids differ by more than case"
-            yield entry.item.row + 1, f"'{escaped(entry.id)}' is used already in line {earlier.item.row + 1}{rule}"
-
-
-# Entries
-
-
-def parted(document: MarkdownFile) -> tuple[list[ChecklistEntry], list[Item]]:
-    """The tasks of a file, in its order, each with an id; and the items with boxes that belong to none of them."""
-    found: list[ChecklistEntry] = []
-    outside: list[Item] = []
-    level = 0  # of the heading of the task that the parts belong to
-    for part in document.flow:
-        if not isinstance(part, Heading):
-            if level:
-                found[-1].item.parts.append(part)
-            elif isinstance(part, Item):
-                outside += [one for one in part.whole() if one.box is not None]
-        elif named := _NAMED_HEADING.fullmatch(part.text):
-            item = Item(part.row, part.section, box=named["box"] in ("x", "X") if named["box"] is not None else None)
-            own = named["id"] or (f"T{named['task']}" if named["task"] else f"S{named['story']}")
-            title = " ".join(printable(named["title"] or part.text).split())
-            found.append(ChecklistEntry(item, own, title, headed=True))
-            level = part.level
-        elif level and part.level > level:
-            found[-1].item.parts.append(Block(f"**{part.text}**:"))
-        else:
-            level = 0
-    if found:
-        return found, outside
-    return list(_with_ids([entry for root in document.roots for entry in _within(root, ())])), []
-
-
-def _within(item: Item, above: tuple[Item, ...]) -> Iterator[ChecklistEntry]:
-    entry = _entry(item, above)
-    is_task = item.box is not None or (PARALLEL in entry.markers and bool(entry.id))
-    parts = [child for child in item.children if not _LABEL.match(child.text)]
-    below = [found for child in parts for found in _within(child, (*above, item))]
-    if is_task and entry.title and not any(inner.id for inner in below):
-        yield entry
-    else:
-        yield from below
-
-
-def _entry(item: Item, above: tuple[Item, ...]) -> ChecklistEntry:
-    """What the first line of an item says. Ids and markers stand first, in any order; `[P]` may stand last, too."""
-    text = item.text if _LABEL.match(item.text) else without_leading_bold(item.text)
-    rest = printable(without_closing_comment(text)).strip()
-    task_id, place = "", 0
-    markers: list[str] = []
-    while True:
-        if (marker := _MARKER.match(rest, place)) is not None:
-            markers.append(marker[1])
-            place = marker.end()
-        elif not task_id and (found := _WITH_ID.match(rest, place)):
-            task_id, place = found[1] or found[2], found.end()
-        else:
-            break
-    rest = rest[place:].lstrip()
-    if (last := _PARALLEL_LAST.search(rest)) is not None:
-        rest = rest[: last.start()]
-        markers.append(PARALLEL)
-    title = " ".join(without_leading_bold(rest).split())
-    return ChecklistEntry(item, task_id, title or task_id, tuple(dict.fromkeys(markers)), above)
-
-
-def _with_ids(entries: Sequence[ChecklistEntry]) -> Iterator[ChecklistEntry]:
-    """Those without an id get one of their first words; where others begin alike, it tells the whole words too, and
-    where others are the same, where they stand.
-    """
-    taken = Counter(entry.id.casefold() for entry in entries if entry.id)
-    alike = Counter(word_id(title) for title in {entry.title for entry in entries})
-    for entry in entries:
-        if entry.id:
-            yield entry
-            continue
-        slug = word_id(entry.title, several=alike[word_id(entry.title)] > 1)
-        if slug in taken:
-            slug = word_id(entry.title, entry.item.section, *(one.text for one in entry.above), several=True)
-        first = slug
-        while slug in taken:
-            taken[first] += 1
-            slug = f"{first}-{taken[first]}"
-        taken[slug] = 1
-        yield replace(entry, id=slug)
-
-
-def dependencies(entries: Sequence[ChecklistEntry]) -> list[tuple[str, ...]]:
-    """What each task depends on.
-
-    Those of a higher priority come first, else the order is the file's. A run of adjacent `[P]`s under one heading
-    depends on what came before it, and what follows on all of them. Tasks that were done at the import do not let those
-    behind them overtake what is still open before.
-    """
-    found: dict[str, tuple[str, ...]] = {}
-    before: tuple[str, ...] = ()
-    still_open: tuple[str, ...] = ()
-    for run in _runs(sorted(entries, key=lambda entry: entry.priority)):
-        needed = tuple(dict.fromkeys((*still_open, *before)))
-        found |= dict.fromkeys((entry.id for entry in run), needed)
-        before = tuple(entry.id for entry in run)
-        still_open = tuple(entry.id for entry in run if not entry.is_ticked) or still_open
-    return [found[entry.id] for entry in entries]
-
-
-def _runs(entries: Sequence[ChecklistEntry]) -> Iterator[list[ChecklistEntry]]:
-    """A check is never done beside others, whatever it is marked as."""
-    beside = [PARALLEL in entry.markers and VERIFY not in entry.markers for entry in entries]
-    numbered = zip(entries, beside, range(len(entries)), strict=True)
-    for _, group in groupby(numbered, key=lambda each: each[0].item.section if each[1] else each[2]):
-        yield [entry for entry, _, _ in group]
-
-
-# Details
 
 
 @dataclass(slots=True)
@@ -300,7 +115,7 @@ class _Detail:
 
 
 def _labelled(text: str) -> _Detail:
-    label = _LABEL.match(text)
+    label = LABEL.match(text)
     return _Detail(printable(label[1]).strip(), text[label.end() :].strip()) if label else _Detail("", text)
 
 
@@ -314,7 +129,7 @@ def _details(item: Item) -> list[_Detail]:
         elif isinstance(part, Block):
             begins = bool(current.text or current.items or current.code)
             for line in part.text.split("\n"):
-                if begins or not current.label or _LABEL.match(line):
+                if begins or not current.label or LABEL.match(line):
                     current = _labelled(line)
                     found.append(current)
                 else:
@@ -322,7 +137,7 @@ def _details(item: Item) -> list[_Detail]:
                 begins = False
         elif part.box is not None:
             found.append(_Detail(box=part))
-        elif _LABEL.match(part.text):
+        elif LABEL.match(part.text):
             detail = _labelled(" ".join([part.text, *(block.text for block in part.blocks if block.code is None)]))
             found.append(replace(detail, items=part.children, code=[each for each in part.blocks if each.code]))
         elif current.label:

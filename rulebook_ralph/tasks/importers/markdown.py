@@ -129,10 +129,7 @@ def read_document(text: str, file: Path | None = None) -> MarkdownFile:
 
     found = MarkdownFile(text.split("\n"))
     above: list[Heading] = []
-    tokens = _parser().parse(text)
-    if deep := [token for token in tokens if token.level >= _DEEPEST - 2]:
-        found.trouble = ((deep[0].map or (0,))[0], "is nested too deeply")
-    for node in SyntaxTreeNode(tokens).children:
+    for node in SyntaxTreeNode(_parser().parse(text)).children:
         above = [each for each in above if node.type != "heading" or each.level < int(node.tag[1])]
         titles = (_HEADING_NUMBER.sub("", each.text, count=1) for each in above if each.level > 1)
         section = " / ".join(cut(title, LONGEST_HEADING) for title in titles)

@@ -4,20 +4,26 @@
 as one with half its criteria would look finished too early; the others are read all the same.
 """
 
-import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import NoReturn
 
 from msgspec.structs import replace
 
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks import json_file
-from rulebook_ralph.tasks.importers import rulebook_text
-from rulebook_ralph.tasks.importers.markdown import Block, codes_in, read_document
+from rulebook_ralph.tasks.importers.markdown import (
+    LONGEST_HEADING,
+    Block,
+    Heading,
+    Item,
+    MarkdownFile,
+    codes_in,
+    criteria,
+    read_document,
+    without_codes,
+)
 from rulebook_ralph.tasks.importers.source import (
     DONE_BEFORE,
     LONGEST_SHOWN,
@@ -31,7 +37,7 @@ from rulebook_ralph.tasks.importers.source import (
     shown_path,
 )
 from rulebook_ralph.tasks.model import Json, Task, problem_with_id
-from rulebook_ralph.tasks.text import Problem, escaped, some
+from rulebook_ralph.tasks.text import Problem, cut, escaped
 
 CHECKLIST = "tasks.md"
 MARKS = ("proposal.md", CHECKLIST)
@@ -39,9 +45,24 @@ MARKS = ("proposal.md", CHECKLIST)
 
 _PLACES = (".rulebook/tasks", "rulebook/tasks")
 _ARCHIVE = "archive"
-_ARCHIVED = re.compile(r"\d{4}-\d{2}-\d{2}-(.+)")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}-")
 _LONGEST_NAME = 200
 _LINE_SUFFIX = re.compile(r":\d+(?:-\d+)?(?::\d+)?$")
+
+_FENCED = re.compile(r"^\s*(```|~~~).*?^\s*\1", re.DOTALL | re.MULTILINE)
+_DEMAND = re.compile(r"\b(?:SHALL|MUST)\b")
+_STEP = re.compile(r"\s*\n\s*(?:[-*+]\s+)?(?=(?:Given|When|Then|And|But|GIVEN|WHEN|THEN|AND|BUT)\b)")
+_BULLET = re.compile(r"(:?)\s*\n\s*(?:[-*+]|\d+[.)])\s+")
+_BOLD_START = re.compile(r"^(\s*(?:[-*+]\s+)?)(\*\*|__)([^*_\n]+)\2", re.MULTILINE)
+_DELTA = re.compile(r"(ADDED|MODIFIED|REMOVED|RENAMED)\s+Requirements?", re.IGNORECASE)
+_REQUIREMENT = re.compile(r"requirement:", re.IGNORECASE)
+_PREFIX = re.compile(r"(?:requirement|scenario):\s*", re.IGNORECASE)
+_REQUIREMENT_MARK = re.compile(r"`?#+\s*Requirement:\s*([^`\n]*)`?", re.IGNORECASE)
+_TITLE_PREFIX = re.compile(
+    r"(?:change\s+)?proposal\s*(?::|\s[-\u2013\u2014]\s)\s*|(?:implementation\s+)?tasks?\s*:\s*", re.IGNORECASE
+)
+_GENERIC_TITLE = re.compile(r"(?:change\s+)?proposal|(?:implementation\s+)?tasks?(?:\s+list)?|checklist", re.IGNORECASE)
+_DATE_AND_PHASE = re.compile(r"(?:\d{4}-\d{2}-\d{2}-)?(?:phase[-_]?(\d{1,4})(?:[-_.]|$))?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +73,49 @@ class TaskFolder:
     blocked_by: tuple[str, ...] = ()
     blocks: tuple[str, ...] = ()
 
-    def problem(self, message: str) -> Problem:
-        """One of its metadata, where a link to another task is left out."""
-        return Problem(f"{self.task.source}/.metadata.json", None, "", message)
-
 
 def places(root: Path) -> tuple[Path, ...]:
     """The tasks folders of a project."""
     return tuple(root / place for place in _PLACES if (root / place).is_dir())
 
 
-def locate(path: Path) -> tuple[Path, ...]:
-    """The tasks folders or the single task folder that a path given by a person means.
+def read_all(paths: Sequence[Path], *, root: Path) -> SourceReading:
+    """Read everything the paths mean as one list, in the order of the paths, then of the folder names.
 
-    The path may be a project's root, its `.rulebook` folder, a tasks folder (an archive too), a task folder or a file
-    in one. Raises RalphError if it is none of them.
+    A path may be a project's root, its `.rulebook` folder, a tasks folder (an archive too), a task folder or a file in
+    one. Raises RalphError where it is none of them; whatever is wrong inside a task is in the problems.
     """
+    root = root.resolve()
+    problems: list[Problem] = []
+    refused: list[str] = []
+    whole: dict[str, None] = {}
+    archived: set[str] = set()
+    found: dict[Path, TaskFolder] = {}
+    for place in dict.fromkeys(place.resolve() for path in paths for place in _meant(path)):
+        within = place.parent if _is_task(place) else place
+        if within == place:
+            whole[shown_path(place, root)] = None
+        put_away = [folder.name for folder in within.glob(f"{_ARCHIVE}/*")]
+        archived |= {*put_away, *(_DATE.sub("", name, count=1) for name in put_away)}
+        for folder in [place] if within != place else _folders(place):
+            try:
+                found[folder] = found.get(folder) or _read_folder(folder, within, root)
+            except UnreadableError as error:
+                problems.append(error.problem(root))
+                refused.append(folder.name)
+    needs = dependencies(list(found.values()))
+    phases = {task_id: phase_of(task_id) for task_id in needs}
+    last = max((phase for phase in phases.values() if phase is not None), default=-1)
+    ranks = {task_id: last + 2 if phase is None else phase + 1 for task_id, phase in phases.items()}
+    tasks = (
+        replace(task, priority=ranks[task.id], dependencies=tuple(one for one in needs[task.id] if one not in archived))
+        for task in (each.task for each in found.values())
+    )
+    return SourceReading(tuple(tasks), tuple(problems), tuple(whole), tuple(refused))
+
+
+def _meant(path: Path) -> tuple[Path, ...]:
+    """The tasks folders or the single task folder that a path means."""
     shown = escaped(str(path), LONGEST_SHOWN)
     try:
         folder = path.parent if path.name in MARKS and path.is_file() else path
@@ -76,17 +124,13 @@ def locate(path: Path) -> tuple[Path, ...]:
             raise RalphError(f"{shown} {what}: name a project, a tasks folder or a task folder")
         if there := places(folder.parent if folder.name in (".rulebook", "rulebook") else folder):
             return there
-        if _is_task(folder) or folder.name == "tasks" or any(map(_is_task, _folders(folder))):
+        if _is_task(folder) or any(map(_is_task, _folders(folder))) or folder.name == "tasks":
             return (folder,)
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise RalphError(f"{shown} cannot be read: {error.strerror}") from error
     raise RalphError(
         f"{shown} has no rulebook tasks: expected .rulebook/tasks/ or rulebook/tasks/ with a folder per task"
     )
-
-
-def _unreadable(path: Path, error: OSError) -> RalphError:
-    return RalphError(f"{escaped(str(path), LONGEST_SHOWN)} cannot be read: {error.strerror}")
 
 
 def _folders(place: Path) -> list[Path]:
@@ -98,89 +142,45 @@ def _is_task(folder: Path) -> bool:
     return any((folder / mark).is_file() for mark in MARKS)
 
 
-# Reading
-
-
-def read_all(paths: Sequence[Path], *, root: Path, known_ids: Collection[str] = ()) -> SourceReading:
-    """Read everything the paths mean (see `locate`) as one list, in the order of the paths, then of the folder names.
-
-    `known_ids` are tasks of the PRD that may be depended on although they are not read. Raises RalphError where a path
-    means nothing; whatever is wrong inside a task is in the problems.
-    """
-    root = root.resolve()
-    problems: list[Problem] = []
-    refused: list[str] = []
-    whole: dict[str, None] = {}
-    archived: set[str] = set()
-    found: dict[str, TaskFolder] = {}  # by id without case
-    for place in dict.fromkeys(place.resolve() for path in paths for place in locate(path)):
-        within = place.parent if _is_task(place) else place
-        try:
-            folders = [place] if within != place else _folders(place)
-        except OSError as error:
-            raise _unreadable(place, error) from error
-        if within == place:
-            whole[shown_path(place, root)] = None
-        archived |= {archive.name for archive in within.glob(f"{_ARCHIVE}/*")}
-        for folder in folders:
-            try:
-                _take(folder, within, root, found)
-            except UnreadableError as error:
-                problems.append(error.problem(root))
-                refused.append(folder.name)
-    archived |= {match[1] for name in archived if (match := _ARCHIVED.fullmatch(name))}
-    needs = dependencies(list(found.values()), problems, known_ids=known_ids, done_ids=archived)
-    phases = {task_id: rulebook_text.phase_of(task_id) for task_id in needs}
-    last = max((phase for phase in phases.values() if phase is not None), default=-1)
-    ranks = {task_id: last + 2 if phase is None else phase + 1 for task_id, phase in phases.items()}
-    tasks = [
-        replace(each.task, priority=ranks[each.task.id], dependencies=needs[each.task.id]) for each in found.values()
-    ]
-    return SourceReading(tuple(tasks), tuple(problems), tuple(whole), tuple(refused))
-
-
-def _take(folder: Path, within: Path, root: Path, found: dict[str, TaskFolder]) -> None:
-    """Read a folder into `found`; the same one named twice is taken once. Raises UnreadableError."""
-    if wrong := problem_with_id(folder.name):
-        raise UnreadableError(folder, None, f"the folder's name is the task's id, and {wrong}: rename it")
-    earlier = found.get(folder.name.casefold())
-    if earlier is None:
-        found[folder.name.casefold()] = _read_folder(folder, within, root)
-    elif earlier.task.source != shown_path(folder, root):
-        message = f"has the same id as {earlier.task.source} (upper and lower case count as equal): rename one of them"
-        raise UnreadableError(folder, None, message)
+def dependencies(folders: Sequence[TaskFolder]) -> Mapping[str, Collection[str]]:
+    """What each task depends on: its `blockedBy`, and the tasks that say they block it."""
+    needs = {folder.task.id: dict.fromkeys(folder.blocked_by) for folder in folders}
+    for folder in folders:
+        for blocked in folder.blocks:
+            needs.get(blocked, {})[folder.task.id] = None
+    return needs
 
 
 def _read_folder(folder: Path, within: Path, root: Path) -> TaskFolder:
     """`within` is what no link may lead out of; paths in the task are from `root`. Raises UnreadableError for the first
     file that cannot be taken.
     """
+    if wrong := problem_with_id(folder.name):
+        raise UnreadableError(folder, None, f"the folder's name is the task's id, and {wrong}: rename it")
     refuse_link_out(folder, within=within)
-    proposal, listed = (read_text_if_there(folder / name, within=within) for name in MARKS)
-    specs = _spec_files(folder / "specs", within)
+    proposal, listed, design = (read_text_if_there(folder / name, within=within) for name in (*MARKS, "design.md"))
+    specs = _spec_files(folder / "specs")
     if proposal is None and listed is None and not specs:
         raise UnreadableError(folder, None, f"has no {', no '.join(MARKS)} and no specs: it is not a task")
-    heading, description = rulebook_text.read_proposal(proposal or "")
+    heading, description = read_proposal(proposal or "")
     checklist = read_document(listed or "", folder / CHECKLIST)
-    items, completed = rulebook_text.read_checklist(checklist)
-    demands = [
-        demand
-        for file in specs
-        for demand in rulebook_text.read_spec(read_document(read_text(file, within=within), file))
-    ]
+    wanted, completed = read_checklist(checklist)
+    for file in specs:
+        wanted += read_spec(read_document(read_text(file, within=within), file))
     kept = _metadata(folder / ".metadata.json", within)
     blocked_by, blocks = kept.pop("blockedBy", ()), kept.pop("blocks", ())
-    files = [folder / "design.md"] if read_text_if_there(folder / "design.md", within=within) is not None else []
-    files += [*specs, *([folder / CHECKLIST] if any(isinstance(part, Block) for part in checklist.flow) else [])]
-    named = _named_files(f"{proposal}\n{listed}", root)
+    has_prose = any(isinstance(part, Block) for part in checklist.flow)
+    files = [*([folder / "design.md"] if design is not None else []), *specs]
+    files += [folder / CHECKLIST] if has_prose else []
+    names = dict.fromkeys((*(shown_path(file, root) for file in files), *_named_files(f"{proposal}\n{listed}", root)))
     task = Task(
         id=folder.name,
-        title=rulebook_text.title_of((heading, checklist.title), folder.name),
+        title=title_of((heading, checklist.title), folder.name),
         description=description,
         status="completed" if completed else "pending",
-        acceptance_criteria=tuple(dict.fromkeys([*items, *demands])),
-        estimated_complexity=complexity(len(items) + len(demands)),
-        relevant_files=tuple(dict.fromkeys([*(shown_path(file, root) for file in files), *named]))[:MAX_FILES],
+        acceptance_criteria=tuple(dict.fromkeys(wanted)),
+        estimated_complexity=complexity(len(wanted)),
+        relevant_files=tuple(names)[:MAX_FILES],
         source=shown_path(folder, root),
         metadata=kept | (DONE_BEFORE if completed else {}),
     )
@@ -206,26 +206,17 @@ def _metadata(file: Path, within: Path) -> Json:
         listed = value.get(key) or []
         if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
             raise UnreadableError(file, None, f"{key} must be a list of task ids")
-        value[key] = tuple(dict.fromkeys(listed))
+        value[key] = tuple(listed)
     value.pop("status", None)
     return value
 
 
-def _spec_files(folder: Path, within: Path) -> list[Path]:
+def _spec_files(folder: Path) -> list[Path]:
     """Every spec.md below `specs/`, sorted. A link to a folder is refused: what it holds may be endless."""
-    if not os.path.lexists(folder):
-        return []
-    refuse_link_out(folder, within=within)
-    found: list[Path] = []
-    for parent, folders, names in os.walk(folder, onerror=_refuse):
-        if links := [path for name in folders if (path := Path(parent) / name).is_symlink()]:
-            raise UnreadableError(links[0], None, "is a link to a folder: copy the folder instead")
-        found += [Path(parent) / name for name in names if name == "spec.md"]
-    return sorted(found)
-
-
-def _refuse(error: OSError) -> NoReturn:
-    raise UnreadableError(Path(error.filename), None, f"cannot be read: {error.strerror}") from error
+    below = sorted(folder.rglob("*"))
+    if links := [path for path in (folder, *below) if path.is_symlink() and path.name != "spec.md"]:
+        raise UnreadableError(links[0], None, "is a link: copy the folder instead")
+    return [path for path in below if path.name == "spec.md"]
 
 
 def _named_files(text: str, root: Path) -> list[str]:
@@ -235,40 +226,86 @@ def _named_files(text: str, root: Path) -> list[str]:
     return [name for name in names if name[:1] not in ("/", "~") and ".." not in name and (root / name).is_file()]
 
 
-# Order
+# Texts
 
 
-def dependencies(
-    folders: Sequence[TaskFolder],
-    problems: list[Problem],
-    *,
-    known_ids: Collection[str] = (),
-    done_ids: Collection[str] = (),
-) -> Mapping[str, tuple[str, ...]]:
-    """What each task depends on: its `blockedBy`, and the tasks that say they block it.
-
-    `known_ids` are tasks that exist elsewhere; `done_ids` those put away as done, which nobody has to wait for. Unknown
-    ids, a task's own and a link that closes a cycle are left out, and each is a problem.
+def read_checklist(document: MarkdownFile) -> tuple[list[str], bool]:
+    """The criteria of a tasks.md, and whether it has boxes and all are ticked. Without a single box it is a plain list
+    of items, all open.
     """
-    needs: dict[str, dict[str, TaskFolder]] = {folder.task.id: {} for folder in folders}
-    for folder in folders:
-        owner = folder.task.id
-        links = [("blockedBy", owner, each) for each in folder.blocked_by]
-        for key, task_id, needed in (*links, *(("blocks", each, owner) for each in folder.blocks)):
-            other = needed if key == "blockedBy" else task_id
-            if other == owner:
-                problems.append(folder.problem(f"{key} names the task itself ({owner}): it is left out"))
-            elif task_id in needs and (needed in needs or needed in known_ids):
-                needs[task_id].setdefault(needed, folder)
-            elif other not in known_ids and other not in done_ids:
-                problems.append(folder.problem(f"{key} names an unknown task, {other!r}: it is left out"))
-    while True:
-        try:
-            TopologicalSorter(needs).prepare()
-        except CycleError as error:
-            cycle = error.args[1]  # each is needed by the next one
-            shown = some(list(reversed(cycle)), 12, " → ")
-            told = f"dependencies form a cycle ({shown}): the last of these links is left out"
-            problems.append(needs[cycle[1]].pop(cycle[0]).problem(told))
-        else:
-            return {task_id: tuple(wanted) for task_id, wanted in needs.items()}
+    items = [item for root in document.roots for item in root.whole()]
+    boxes = [item.box for item in items if item.box is not None]
+    for item in () if boxes else items:
+        item.box = False
+    return [criterion for _, criterion in criteria(document.roots)], bool(boxes) and all(boxes)
+
+
+def boxes_of(document: MarkdownFile, verified: Collection[str]) -> list[Item] | None:
+    """The items of a tasks.md whose boxes are ticked when those criteria are verified: theirs, and those of groups of
+    which all are ticked then. None where none of the criteria is found.
+    """
+    meant = [item for item, criterion in criteria(document.roots) if criterion in verified]
+    boxes = [item for root in document.roots for item in root.whole() if item.box is False]
+    return [item for item in boxes if item in meant or (item.holds_box and item.is_done(meant))] if meant else None
+
+
+def read_spec(document: MarkdownFile) -> Iterator[str]:
+    """The criteria of a spec.md: all that stands below a heading is one where it says SHALL or MUST, and so is a
+    removed or renamed requirement.
+    """
+    above: list[Heading] = []
+    headings = [Heading(0, "", -1, ""), *document.headings]
+    for heading, end in zip(headings, [*(each.row for each in headings[1:]), len(document.rows)], strict=True):
+        above = [*(each for each in above if each.level < heading.level), heading]
+        text = "\n".join(document.rows[heading.row + 1 : end]).strip()
+        demands = _DEMAND.search(without_codes(_FENCED.sub("", text))) is not None
+        names = [cut(_PREFIX.sub("", each.text, count=1), LONGEST_HEADING) for each in above]
+        first = next((at for at, each in enumerate(above) if _REQUIREMENT.match(each.text)), None)
+        deltas = [found[1].capitalize() for each in above if (found := _DELTA.fullmatch(each.text))]
+        delta = deltas[-1] if deltas else ""
+        if delta in ("Removed", "Renamed") and first is None and text:
+            named = _REQUIREMENT_MARK.sub(r"\1", text)
+            yield f"{delta} requirement: {_folded(named)}"
+        elif delta == "Removed" and first is not None and (demands or first == len(above) - 1):
+            yield ": ".join(filter(None, (f'Removed requirement "{" — ".join(names[first:])}"', _folded(text))))
+        elif demands:
+            is_name = first is not None or (heading.level > 1 and not _DELTA.fullmatch(heading.text))
+            name = " — ".join(names[first:] if first is not None else names[-1:]) if is_name else ""
+            yield ": ".join(filter(None, (name, _folded(text))))
+
+
+def _folded(text: str) -> str:
+    """The text on one line; as it stands where it has code or a table."""
+    text = _BOLD_START.sub(r"\1\3", text)
+    if _FENCED.search(text) or "\n|" in text:
+        return text
+    text = _BULLET.sub(lambda found: ": " if found[1] else "; ", _STEP.sub(", ", f"\n{text}"))
+    return " ".join(text.lstrip(" ,;\n").split())
+
+
+def read_proposal(text: str) -> tuple[str, str]:
+    """The title of a proposal.md, or empty; and all the rest, as it was written."""
+    rows = text.split("\n")
+    for heading in read_document(text).headings:
+        if heading.level == 1:
+            return heading.text, "\n".join([*rows[: heading.row], *rows[heading.row + 1 :]]).strip()
+    return "", text.strip()
+
+
+def title_of(headings: Sequence[str], task_id: str) -> str:
+    """The first that is one: not merely a file's kind, as in `Proposal: X`, nor the id; else the id's words without
+    date and phase.
+    """
+    for heading in headings:
+        title = _TITLE_PREFIX.sub("", heading, count=1) if _TITLE_PREFIX.match(heading) else heading
+        is_id = task_id.casefold().endswith(title.casefold()) and re.search("[-_]", title)
+        if title and not is_id and title.casefold() != task_id.casefold() and not _GENERIC_TITLE.fullmatch(title):
+            return title
+    words = re.sub(r"[-_]+", " ", _DATE_AND_PHASE.sub("", task_id, count=1)).strip() or task_id
+    return words[0].upper() + words[1:]
+
+
+def phase_of(task_id: str) -> int | None:
+    """The number in `phase3_name`, `phase-3-name` or `2026-01-31-phase3_name`; None without one."""
+    match = _DATE_AND_PHASE.match(task_id)
+    return int(match[1]) if match and match[1] else None

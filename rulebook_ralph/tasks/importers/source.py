@@ -86,13 +86,13 @@ def shown_path(path: Path, root: Path) -> str:
     return escaped(next((path.relative_to(base) for base in bases), path).as_posix(), LONGEST_SHOWN)
 
 
-def word_id(title: str, *place: str, several: bool = False) -> str:
+def word_id(title: str, *, several: bool = False) -> str:
     """An id of a title's first words, at most 30 characters. Where `several` begin alike it ends with a digest of the
-    title, and of its `place` where that is needed too.
+    title.
     """
     plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode("ascii").lower()
     words = "-".join(re.findall(r"[a-z0-9]+", plain.replace("'", "")))
-    whole = "\0".join((title, *place)).encode("utf-8", "surrogatepass")
+    whole = title.encode("utf-8", "surrogatepass")
     end = f"-{hashlib.sha256(whole).hexdigest()[:4]}" if several or not words else ""
     room = _LONGEST_ID - len(end)
     if len(words) > room:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.tasks.importers import checklist, rulebook_text, task_lists
+from rulebook_ralph.tasks.importers import checklist, checklist_entries, rulebook, task_lists
 from rulebook_ralph.tasks.importers.markdown import read_document, ticked_row
 from rulebook_ralph.tasks.importers.merge import id_in_source, told_apart
 from rulebook_ralph.tasks.importers.source import (
@@ -78,7 +78,7 @@ def file_of(task: Task) -> str:
     """The file with a task's box, from the project's root; empty where its source has none."""
     if not task.source or task.source.endswith(IN_MARKDOWN):
         return task.source
-    return "" if task.source.endswith(SUFFIXES) else f"{task.source}/tasks.md"
+    return "" if task.source.endswith(SUFFIXES) else f"{task.source}/{rulebook.CHECKLIST}"
 
 
 def ticked(data: bytes, task: Task) -> bytes | None:
@@ -92,9 +92,9 @@ def ticked(data: bytes, task: Task) -> bytes | None:
     parts = _LINE_END.split(text.removeprefix(mark))  # the rows, and between them their line ends
     document = read_document("\n".join(parts[::2]))
     if task.source.endswith(IN_MARKDOWN):
-        boxes = checklist.boxes_of(document, id_in_source(task), task.title)
+        boxes = checklist_entries.boxes_of(document, id_in_source(task), task.title)
     else:
-        boxes = rulebook_text.boxes_of(document, task.acceptance_criteria)
+        boxes = rulebook.boxes_of(document, task.acceptance_criteria)
     for item in boxes or ():
         parts[2 * item.row] = ticked_row(parts[2 * item.row])
     return None if boxes is None else f"{mark}{''.join(parts)}".encode("utf-8", "surrogateescape")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph.tasks.importers import checklist, task_files
-from rulebook_ralph.tasks.importers.checklist import parted
+from rulebook_ralph.tasks.importers.checklist_entries import parted
 from rulebook_ralph.tasks.importers.markdown import read_document
 from rulebook_ralph.tasks.model import Task
 

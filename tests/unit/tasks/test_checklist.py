@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph.tasks.importers import task_files
-from rulebook_ralph.tasks.importers.checklist import dependencies, parted
+from rulebook_ralph.tasks.importers.checklist_entries import dependencies, parted
 from rulebook_ralph.tasks.importers.markdown import read_document
 from rulebook_ralph.tasks.importers.source import RefusedTasksError
 from rulebook_ralph.tasks.model import PRD_VERSION, Prd, Task

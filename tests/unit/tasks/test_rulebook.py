@@ -253,12 +253,12 @@ def test_metadata_gives_dependencies_and_its_status_is_not_believed(tmp_path: Pa
             "archive/2020-01-01-old": {"tasks.md": "- [x] x"},
         },
     )
-    reading = rulebook.read_all([root], root=root, known_ids=["known"])
+    reading = rulebook.read_all([root], root=root)
     assert reading.problems == ()
     assert [(task.id, task.status, task.dependencies) for task in reading.tasks] == [
         ("a", "pending", ()),
         ("b", "completed", ("a", "known")),
-        ("c", "pending", ("a", "b")),
+        ("c", "pending", ("b", "a")),
     ]
     assert [task.metadata for task in reading.tasks] == [
         {"team": "x"},
@@ -271,11 +271,16 @@ def test_a_path_may_be_a_project_a_tasks_folder_a_task_or_its_file(tmp_path: Pat
     tasks = project(tmp_path, {"a": {"tasks.md": "- [ ] x"}, "archive/b": {"tasks.md": "- [ ] x"}}) / ".rulebook/tasks"
     assert rulebook.places(tmp_path) == (tasks,)
     assert rulebook.places(tasks) == ()
+
+    def whole(path: Path) -> tuple[list[str], tuple[str, ...]]:
+        reading = rulebook.read_all([path], root=tmp_path)
+        return [task.id for task in reading.tasks], reading.folders
+
     for path in (tmp_path, tmp_path / ".rulebook", tasks):
-        assert rulebook.locate(path) == (tasks,)
+        assert whole(path) == (["a"], (".rulebook/tasks",))
     for path in (tasks / "a", tasks / "a" / "tasks.md"):
-        assert rulebook.locate(path) == (tasks / "a",)
-    assert rulebook.locate(tasks / "archive") == (tasks / "archive",)
+        assert whole(path) == (["a"], ())
+    assert whole(tasks / "archive") == (["b"], (".rulebook/tasks/archive",))
     reading = rulebook.read_all([tasks / "a", tmp_path, tasks / "archive" / "b"], root=tmp_path)
     assert [task.id for task in reading.tasks] == ["a", "b"]
     assert reading.tasks[1].source == ".rulebook/tasks/archive/b"
@@ -301,4 +306,4 @@ def test_a_path_without_tasks_is_refused(tmp_path: Path, made: str | None, words
 
 def test_a_path_that_cannot_be_looked_at_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RalphError, match="cannot be read: File name too long"):
-        rulebook.locate(tmp_path / ("x" * 300))
+        rulebook.read_all([tmp_path / ("x" * 300)], root=tmp_path)

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph.tasks.importers import rulebook
+from rulebook_ralph.tasks.importers.merge import merge
 from rulebook_ralph.tasks.importers.rulebook import TaskFolder
 from rulebook_ralph.tasks.importers.source import SourceReading, UnreadableError
-from rulebook_ralph.tasks.model import Task, problem_with_id
-from rulebook_ralph.tasks.text import Problem
+from rulebook_ralph.tasks.model import Prd, Task, problem_with_id
 from tests.cases import each_of
 
 TASKS = ".rulebook/tasks"
@@ -64,9 +64,12 @@ def test_a_malformed_task_is_named_and_left_out(tmp_path: Path, files: dict[str,
 
 
 def test_folders_that_differ_only_in_case_are_one_id(tmp_path: Path) -> None:
-    reading, problems = read_with(tmp_path, {"Fix/tasks.md": b"- [ ] a", "fix/tasks.md": b"- [ ] b"})
-    assert [task.id for task in reading.tasks] == ["Fix", "good"]
-    assert problems[0].startswith("fix: has the same id as .rulebook/tasks/Fix (upper and lower case count as equal)")
+    reading, _ = read_with(tmp_path, {"Fix/tasks.md": b"- [ ] a", "fix/tasks.md": b"- [ ] b"})
+    merged = merge(Prd(version=1, project="p"), reading.tasks)
+    assert merged.added == ("Fix", "good")
+    assert merged.problems[0].startswith(
+        f"{TASKS}/fix: its id equals that of the task Fix but for upper and lower case"
+    )
 
 
 @pytest.mark.parametrize("broken", ["folder", "file", "specs", "spec folder", "lost", "loop"])
@@ -134,88 +137,38 @@ def test_what_is_no_task_is_passed_over_in_silence(tmp_path: Path) -> None:
     assert (len(reading.tasks), problems, reading.refused) == (1, [], ())
 
 
-def test_references_that_cannot_hold_are_named_with_their_line_and_left_out(tmp_path: Path) -> None:
-    reading, problems = read_with(
-        tmp_path,
-        {
-            "a/tasks.md": b"- [ ] a",
-            "a/.metadata.json": (
-                b'{\n "id": "gone",\n "blockedBy": [\n  "gone",\n  "good",\n  "a"\n ],\n "blocks": ["Good"]\n}'
-            ),
-        },
-    )
-    assert problems == [
-        "a/.metadata.json: blockedBy names an unknown task, 'gone': it is left out",
-        "a/.metadata.json: blockedBy names the task itself (a): it is left out",
-        "a/.metadata.json: blocks names an unknown task, 'Good': it is left out",
-    ]
-    assert {task.id: task.dependencies for task in reading.tasks} == {"a": ("good",), "good": ()}
-
-
-def test_a_cycle_is_named_and_opened(tmp_path: Path) -> None:
-    files = {f"{name}/tasks.md": b"- [ ] x" for name in "abc"}
-    reading, problems = read_with(
-        tmp_path,
-        files
-        | {
-            "a/.metadata.json": b'{"blockedBy": ["b"]}',
-            "b/.metadata.json": b'{"blockedBy": ["c", "good"]}',
-            "c/.metadata.json": b'{"blockedBy": ["a"]}',
-        },
-    )
-    (told,) = problems
-    assert "dependencies form a cycle (" in told
-    dependencies = {task.id: task.dependencies for task in reading.tasks}
-    assert sum(map(len, dependencies.values())) == 3
-
-
-def folder(number: int, blocked_by: set[int], blocks: set[int]) -> TaskFolder:
-    def named(numbers: set[int]) -> tuple[str, ...]:
-        return tuple(f"t{one}" for one in sorted(numbers))
-
-    return TaskFolder(Task(id=f"t{number}", title="T"), named(blocked_by), named(blocks))
+def test_references_to_tasks_that_are_not_there_are_told_and_left_out(tmp_path: Path) -> None:
+    metadata = b'{"blockedBy": ["gone", "good", "known"], "blocks": ["Good", "known"]}'
+    reading, _ = read_with(tmp_path, {"a/tasks.md": b"- [ ] a", "a/.metadata.json": metadata})
+    merged = merge(Prd(version=1, project="p", tasks=(Task(id="known", title="K"),)), reading.tasks)
+    assert merged.problems == (f"{TASKS}/a: depends on what is not in the PRD (gone): left out",)
+    assert {task.id: task.dependencies for task in merged.prd.tasks} == {
+        "known": (),
+        "a": ("good", "known"),
+        "good": (),
+    }
 
 
 NUMBERS = st.sets(st.integers(0, 7), max_size=4)
 
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=8))
-def test_dependencies_never_form_a_cycle_and_links_outside_of_cycles_stay(
-    graph: list[tuple[set[int], set[int]]],
-) -> None:
-    folders = [folder(number, *links) for number, links in enumerate(graph)]
-    problems: list[Problem] = []
-    needs = rulebook.dependencies(folders, problems)
+def test_a_task_depends_on_what_blocks_it_whoever_says_so(graph: list[tuple[set[int], set[int]]]) -> None:
+    def named(numbers: set[int]) -> tuple[str, ...]:
+        return tuple(f"t{one}" for one in sorted(numbers))
+
+    folders = [
+        TaskFolder(Task(id=f"t{number}", title="T"), named(blocked_by), named(blocks))
+        for number, (blocked_by, blocks) in enumerate(graph)
+    ]
     asked = {
         (f"t{task}", f"t{needed}")
         for number, (blocked_by, blocks) in enumerate(graph)
         for task, needed in [*((number, one) for one in blocked_by), *((one, number) for one in blocks)]
-        if task != needed and max(task, needed) < len(graph)
+        if task < len(graph)
     }
-    kept = {(task, needed) for task, wanted in needs.items() for needed in wanted}
-    assert kept <= asked
-    assert len([problem for problem in problems if "cycle" in problem.message]) == len(asked - kept)
-    assert all(reaches(asked, needed, task) for task, needed in asked - kept)
-    assert not any(reaches(kept, needed, task) for task, needed in kept)
-
-
-def reaches(links: set[tuple[str, str]], start: str, end: str) -> bool:
-    found, waiting = {start}, [start]
-    while waiting:
-        task = waiting.pop()
-        new = {needed for one, needed in links if one == task} - found
-        found |= new
-        waiting += new
-    return end in found
-
-
-def test_a_long_chain_of_dependencies_is_no_trouble() -> None:
-    folders = [folder(number, {number + 1}, set()) for number in range(5000)]
-    folders.append(folder(5000, {0}, set()))
-    problems: list[Problem] = []
-    rulebook.dependencies(folders, problems)
-    assert len(problems) == 1
-    assert len(problems[0].message) < 300
+    needs = rulebook.dependencies(folders)
+    assert {(task, needed) for task, wanted in needs.items() for needed in wanted} == asked
 
 
 def test_a_problem_is_told_on_one_printable_line() -> None:
