@@ -1,6 +1,7 @@
 """`ralph approve` and `ralph land`: work that waits, for a person's word or for the branch to follow."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 import click
 
@@ -15,8 +16,9 @@ from rulebook_ralph.run.conclusion import commit_state
 from rulebook_ralph.tasks import history
 from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.iteration import Iteration
-from rulebook_ralph.tasks.model import Prd, Task
+from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.prd_file import read_prd
+from rulebook_ralph.tasks.results import Evidence
 from rulebook_ralph.tasks.text import some
 from rulebook_ralph.verify.workspace import Cancelled
 
@@ -30,7 +32,7 @@ from rulebook_ralph.verify.workspace import Cancelled
 @click.pass_obj
 def approve_command(
     app: App, task_ids: tuple[str, ...], *, only_list: bool, show: bool, reject: str | None, json: bool
-) -> int:
+) -> ExitCode:
     """Agree to the work at TASK, which waits for you: it is judged again on today's branch, all but what you answered
     for, and lands. Exit code 3 says that it does not hold.
     """
@@ -38,17 +40,15 @@ def approve_command(
         raise RalphError("--reject says nothing; say what is wrong: the next attempt is told")
     folder = state_folder(app)
     prd = read_prd(folder.prd)
-    if only_list or not task_ids:
-        return _list(app, folder, prd, json=json)
-    for task_id in task_ids:
-        approval.require_waiting(prd, task_id)
-    if show:
-        return _show(app, folder, [prd.task(task_id) for task_id in task_ids], json=json)
+    tasks = tuple(approval.require_waiting(prd, task_id) for task_id in dict.fromkeys(task_ids))
+    if only_list or show or not tasks:
+        _look(app, folder, tasks or approval.waiting(prd), whole=show, json=json)
+        return ExitCode.OK
     refused = []
     with app.console() as console, interruptible() as cancelled:
         try:
             with prepared(app, "approve", report=_but_for_the_branch(console), cancelled=cancelled) as run:
-                for task_id in dict.fromkeys(task_ids):
+                for task_id in [task.id for task in tasks]:
                     if reject is not None:
                         approval.reject(run, task_id, reject)
                         console.line(f"{task_id}: refused; its next attempt is told why: ralph resume")
@@ -73,59 +73,54 @@ def _but_for_the_branch(console: Console) -> Callable[[Event], None]:
     return lambda event: None if isinstance(event, BranchWaiting) else console.report(event)
 
 
-def _list(app: App, folder: StateFolder, prd: Prd, *, json: bool) -> int:
-    tasks = approval.waiting(prd)
+def _look(app: App, folder: StateFolder, tasks: Sequence[Task], *, whole: bool, json: bool) -> None:
+    """What waits; with `whole` all that is open about it."""
+    records = {task.id: _last(folder, task) for task in tasks}
     with app.console(json=json) as console:
         if json:
-            console.json({"waiting": [_as_json(task, _last(folder, task)) for task in tasks]})
+            console.json({"waiting": [_as_json(task, records[task.id]) for task in tasks]})
+        elif whole and tasks:
+            for task in tasks:
+                _show(console, task, records[task.id])
         elif tasks:
             console.table(("task", "title", "what is open"), ((t.id, t.title, t.blocked_reason or "") for t in tasks))
             console.line("look at one: ralph approve --show TASK; agree: ralph approve TASK")
         else:
             console.line("no work waits for approval")
-    return ExitCode.OK
 
 
-def _show(app: App, folder: StateFolder, tasks: list[Task], *, json: bool) -> int:
-    with app.console(json=json) as console:
-        for task in tasks:
-            record = _last(folder, task)
-            if record is None:
-                raise RalphError(
-                    f"the record of the work at {task.id} is gone; run it again: ralph task unblock {task.id}"
-                )
-            if json:
-                console.json(_as_json(task, record))
-            else:
-                _show_one(console, task, record)
-    return ExitCode.OK
-
-
-def _show_one(console: Console, task: Task, record: Iteration) -> None:
+def _show(console: Console, task: Task, record: Iteration | None) -> None:
+    if record is None:
+        raise RalphError(f"the record of the work at {task.id} is gone; run it again: ralph task unblock {task.id}")
     console.line(f"{task.id}: {task.title}")
     console.line(f"  {task.blocked_reason or ''}")
-    for criterion in task.acceptance_criteria:
-        console.line(f"  criterion  {criterion}")
-    for changed in record.changed_checks:
-        console.line(f"  {changed.change:<10} {changed.path}{f': {changed.reason}' if changed.reason else ''}")
-    evidence = record.evidence
-    broken = tuple(dict.fromkeys(evidence.broken)) if evidence else ()
-    for name in broken:
-        console.line(f"  fails now  {name}, with the checks of the base")
-    for name in evidence.turned if evidence else ():
-        console.line(f"  proof      {name}")
-    for item in evidence.asked if evidence else ():
-        console.line(f"  open       {item.item.removesuffix(f' ({some(broken)})')}")
+    for label, told in _open(task, record):
+        console.line(f"  {label:<10} {told}")
     number = record.iteration_number
     console.line(f"  the diff:  ralph show {number} --diff; all of it: ralph show {number}")
     console.line(f'  agree: ralph approve {task.id}; refuse: ralph approve {task.id} --reject "why"')
 
 
+def _open(task: Task, record: Iteration) -> Iterator[tuple[str, str]]:
+    """What is wanted, what was changed, and what nobody could decide."""
+    for criterion in task.acceptance_criteria:
+        yield "criterion", criterion
+    for changed in record.changed_checks:
+        yield changed.change, f"{changed.path}{f': {changed.reason}' if changed.reason else ''}"
+    evidence = record.evidence or Evidence()
+    broken = tuple(dict.fromkeys(evidence.broken))
+    for name in broken:
+        yield "fails now", f"{name}, with the checks of the base"
+    for name in evidence.turned:
+        yield "proof", name
+    for item in evidence.asked:
+        yield "open", item.item.removesuffix(f" ({some(broken)})")
+
+
 def _last(folder: StateFolder, task: Task) -> Iteration | None:
-    try:
+    with suppress(RalphError):
         return None if task.settled_iteration is None else history.read(folder, task.settled_iteration)
-    except RalphError:
-        return None
+    return None
 
 
 def _as_json(task: Task, record: Iteration | None) -> dict[str, object]:
@@ -141,7 +136,7 @@ def _as_json(task: Task, record: Iteration | None) -> dict[str, object]:
 
 @click.command("land")
 @click.pass_obj
-def land_command(app: App) -> int:
+def land_command(app: App) -> ExitCode:
     """Bring in work that waits on Ralph's own ref, as something kept the branch from following. What a person committed
     meanwhile stays below it, and the gates run on both together. Exit code 3 says that it still waits.
     """

@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 from msgspec import structs
 
-from rulebook_ralph.cli.app import App
+from rulebook_ralph.cli.app import App, json_object
 from rulebook_ralph.cli.places import open_root, tracked_by
 from rulebook_ralph.cli.trust import note_import
+from rulebook_ralph.cli.wish import write_list
 from rulebook_ralph.config.detection import Discovery, discover
 from rulebook_ralph.config.requirements import tasks_without_criteria
 from rulebook_ralph.config.template import commented_config, keep_schema
@@ -18,10 +20,10 @@ from rulebook_ralph.git.attempts import state_references
 from rulebook_ralph.git.repository import Repository
 from rulebook_ralph.report.console import Console
 from rulebook_ralph.run import lock
-from rulebook_ralph.tasks import disk, prd_file, progress
+from rulebook_ralph.tasks import disk, prd_file
 from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.importers import rulebook, task_files
-from rulebook_ralph.tasks.importers.merge import Merge, SourceDifference, merge
+from rulebook_ralph.tasks.importers.merge import Merge, merge
 from rulebook_ralph.tasks.importers.source import SUFFIXES, RefusedTasksError, SourceReading
 from rulebook_ralph.tasks.model import PRD_VERSION, Prd, Task, problem_with_id, project_name
 from rulebook_ralph.tasks.text import clipped, counted, escaped, some
@@ -47,13 +49,15 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What an init did."""
+    """What an init did. `found` are the project's gates and what clones need; None where there was a config.yaml."""
 
-    prd: Prd
     merged: Merge
     reading: SourceReading
     found: Discovery | None
-    """The project's gates and what clones need; None where there was a config.yaml already."""
+
+    @property
+    def prd(self) -> Prd:
+        return self.merged.prd
 
 
 @click.command()
@@ -74,43 +78,32 @@ class Result:
 @click.option("--update", is_flag=True, help="Take over criteria that changed in the source, for pending tasks.")
 @click.option("--dry-run", is_flag=True, help="Show the tasks that would be there; write nothing.")
 @click.option("--project", metavar="NAME", help="The project's name (default: the folder's).")
-@click.option("--json", is_flag=True, help="Print one JSON object; the rest goes to stderr.")
+@json_object
 @click.pass_obj
-def command(
-    app: App,
-    paths: tuple[Path, ...],
-    *,
-    files: tuple[Path, ...],
-    empty: bool,
-    strict: bool,
-    update: bool,
-    dry_run: bool,
-    project: str | None,
-    json: bool,
-) -> int:
+def command(app: App, /, *, json: bool, **given: Any) -> None:
     """Turn tasks into .rulebook-ralph/prd.json, progress.txt and a commented config.yaml.
 
     Each PATH is a project, a tasks folder or a task folder of a rulebook; without one, and without --from, the
     project's own tasks are read, and what was read before. Again on the same project it adds what is new and resets
     nothing.
     """
-    if empty and (paths or files):
+    wanted = Import(**given)
+    if wanted.empty and (wanted.paths or wanted.files):
         raise RalphError("--empty reads no tasks; leave it out, or what is to be read")
     try:
-        folder, result = make(app, Import(paths, files, project, strict, empty, update, dry_run))
+        folder, result = make(app, wanted)
     except RefusedTasksError as error:
-        _tell_further(app, error)
+        with app.console() as console:
+            for problem in error.problems[1 : MOST_PROBLEMS + 1]:  # the first is the reason of the end
+                console.error(str(problem))
         raise
     with app.console(json=json) as console:
         if json:
             console.json({"success": True, "taskCount": len(result.prd.tasks), "prdPath": str(folder.prd)})
-        elif dry_run:
-            _preview(console, result, folder)
         else:
-            _tell(console, result, folder)
-        if not dry_run:
+            (_preview if wanted.dry_run else _tell)(console, result, folder)
+        if not wanted.dry_run:
             _note_import(app, console, result)
-    return 0
 
 
 def _note_import(app: App, console: Console, result: Result) -> None:
@@ -134,8 +127,11 @@ def make(app: App, wanted: Import | None = None) -> tuple[StateFolder, Result]:
 
 def _init(app: App, folder: StateFolder, repository: Repository, wanted: Import) -> Result:
     before = prd_file.read_prd(folder.prd) if folder.prd.exists() else None
-    if before is None:
-        _refuse_saved(repository)
+    if before is None and (saved := state_references(repository)):
+        raise RalphError(
+            f"{repository.root} has no task list, but one is saved; run 'ralph resume' to go on with it (or 'git "
+            f"update-ref -d {saved[0]}' to forget it)"
+        )
     reading = _read(app, folder, wanted, before)
     if reading.branch and not repository.can_name_branch(reading.branch):
         raise RalphError(f"'{escaped(reading.branch)}', which the file names, is no name for a branch; change it there")
@@ -156,29 +152,15 @@ def _init(app: App, folder: StateFolder, repository: Repository, wanted: Import)
     found = None
     if not folder.config.exists():
         found = discover(folder.root, app.environment.get("PATH"), tracked_by(repository))
-    result = Result(merged.prd, merged, reading, found)
+    result = Result(merged, reading, found)
     if wanted.dry_run:
         return result
-    disk.make_folder(folder.history)
-    if before is None or merged.prd is not before:
-        disk.replace_file(folder.prd, prd_file.encode_prd(merged.prd))
-    if not folder.progress.exists():
-        text = progress.header(merged.prd.project, created_at=now, task_count=len(merged.prd.tasks))
-        disk.append_file(folder.progress, text.encode("utf-8"))
+    write_list(folder, merged.prd, before, at=now)
     if found is not None:
         text = commented_config(found.steps, found.workspace, found.notes)
         disk.replace_file(folder.config, text.encode("utf-8"))
     keep_schema(folder.path)
-    return Result(merged.prd, merged, reading, found)
-
-
-def _refuse_saved(repository: Repository) -> None:
-    """Raises RalphError where the task list is gone but saved: a new one would forget what was done."""
-    if references := state_references(repository):
-        raise RalphError(
-            f"{repository.root} has no task list, but one is saved; run 'ralph resume' to go on with it (or 'git "
-            f"update-ref -d {references[0]}' to forget it)"
-        )
+    return result
 
 
 def _read(app: App, folder: StateFolder, wanted: Import, before: Prd | None) -> SourceReading:
@@ -215,13 +197,6 @@ def _refuse_faulty(prd: Prd, *, strict: bool) -> None:
             f"{counted(len(without), 'task')} without criteria: {some(without, 20)}; each needs an outcome and"
             " acceptanceCriteria, or completion for a stage (or leave out --strict)"
         )
-
-
-def _tell_further(app: App, error: RefusedTasksError) -> None:
-    """The problems after the first, which is told as the reason of the end."""
-    with app.console() as console:
-        for problem in error.problems[1 : MOST_PROBLEMS + 1]:
-            console.error(str(problem))
 
 
 def _project_name(given: str | None, otherwise: str) -> str:
@@ -284,33 +259,25 @@ def _tell_of_gates(console: Console, found: Discovery | None, folder: StateFolde
     console.line(f"{folder.config}: gates found, run after each attempt:")
     for step in found.steps:
         console.line(f"  {step.name}: {step.command}")
-    needs = [f"setup: {found.workspace.setup}" if found.workspace.setup else ""]
-    needs += [f"copy: {some(found.workspace.copy)}" if found.workspace.copy else ""]
-    needs += [f"link: {some(found.workspace.link)}" if found.workspace.link else ""]
-    if any(needs):
-        console.line(f"  what clones need (workspace): {'; '.join(filter(None, needs))}")
+    needs = {"setup": found.workspace.setup, "copy": some(found.workspace.copy), "link": some(found.workspace.link)}
+    if any(needs.values()):
+        told = "; ".join(f"{name}: {what}" for name, what in needs.items() if what)
+        console.line(f"  what clones need (workspace): {told}")
 
 
 def _tell_of_reading(console: Console, result: Result) -> None:
     """What in the sources was not taken over."""
     merged = result.merged
-    for problem in result.reading.problems:
-        console.error(str(problem))
-    for text in merged.problems:
+    for text in (*map(str, result.reading.problems), *merged.problems):
         console.error(text)
     if merged.vanished:
         console.line(f"no longer in the source, kept: {', '.join(merged.vanished)}")
     if merged.ticked:
         console.line(f"ticked in the source, but not verified, so still to be done: {some(merged.ticked)}")
-    for difference in merged.differs:
-        console.line(_difference(difference))
+    for each in merged.differs:
+        missing = counted(len(each.missing), "other criterion", "other criteria")
+        more = [f"lists {missing}"] if each.missing else []
+        more += [f"has other criteria for {', '.join(each.stages)}"] if each.stages else []
+        console.line(f"{each.task_id}: its source {' and '.join(more)}")
     if merged.differs:
         console.line("prd.json is kept as it is; --update takes over what the source says of these tasks")
-
-
-def _difference(difference: SourceDifference) -> str:
-    missing = counted(len(difference.missing), "other criterion", "other criteria")
-    more = [f"lists {missing}"] if difference.missing else []
-    if difference.stages:
-        more.append(f"has other criteria for {', '.join(difference.stages)}")
-    return f"{difference.task_id}: its source {' and '.join(more)}"

@@ -28,14 +28,12 @@ def text_of(app: App, wanted: str, *, most: int = _MOST_BYTES, bare_files: bool 
     """What is wanted: the text itself, that of `@FILE`, or standard input for `-`; with `bare_files` a file may be
     named without the `@`. Raises RalphError.
     """
+    name, text = "the text", wanted
     if wanted == _STANDARD_INPUT:
         name, text = "standard input", _standard_input(most)
-    elif wanted.startswith("@"):
-        name, text = wanted[1:], _of_file(app.cwd / wanted[1:], wanted[1:])
-    elif bare_files and _names_file(app, wanted):
-        name, text = wanted, _of_file(app.cwd / wanted, wanted)
-    else:
-        name, text = "the text", wanted
+    elif wanted.startswith("@") or (bare_files and _names_file(app, wanted)):
+        name = wanted.removeprefix("@")
+        text = _of_file(app.cwd / name, name)
     if not text.strip():
         raise RalphError(f"{name} says nothing; say what you want")
     try:
@@ -85,15 +83,19 @@ def begin_list(app: App, prd: Prd) -> None:
     """Write the list where there is none yet. Raises RalphError."""
     root, repository = open_root(app)
     folder = StateFolder(root)
-    if folder.prd.exists():
-        return
-    with lock.hold(repository.private, "init", since=app.clock.iso()):
-        disk.make_folder(folder.history)
-        if not folder.prd.exists():
-            disk.replace_file(folder.prd, prd_file.encode_prd(prd))
-        if not folder.progress.exists():
-            text = progress.header(prd.project, created_at=app.clock.iso(), task_count=len(prd.tasks))
-            disk.append_file(folder.progress, text.encode("utf-8"))
+    if not folder.prd.exists():
+        with lock.hold(repository.private, "init", since=app.clock.iso()):
+            write_list(folder, prd, prd if folder.prd.exists() else None, at=app.clock.iso())
+
+
+def write_list(folder: StateFolder, prd: Prd, before: Prd | None, *, at: str) -> None:
+    """Make the state folder with that list, where it is another one than before. Raises RalphError."""
+    disk.make_folder(folder.history)
+    if prd is not before:
+        disk.replace_file(folder.prd, prd_file.encode_prd(prd))
+    if not folder.progress.exists():
+        text = progress.header(prd.project, created_at=at, task_count=len(prd.tasks))
+        disk.append_file(folder.progress, text.encode("utf-8"))
 
 
 def _names_file(app: App, wanted: str) -> bool:
