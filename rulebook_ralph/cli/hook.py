@@ -4,22 +4,22 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
 import click
 import msgspec
 import psutil
 
 from rulebook_ralph import entry, resources
-from rulebook_ralph.cli import official_loop
 from rulebook_ralph.cli.app import App
 from rulebook_ralph.cli.places import open_project, project_root
+from rulebook_ralph.cli.plugin import PROMISE, STATE_FILE, script_of, start_official
 from rulebook_ralph.cli.run import end_orphans
 from rulebook_ralph.cli.session_stop import Messages, agent_process, end_loop, session_lock, take_stop
 from rulebook_ralph.cli.trust import require_agreed
 from rulebook_ralph.config import requirements
 from rulebook_ralph.config.settings import InsistentConfig
-from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git.user_tree import UserTree
 from rulebook_ralph.process.orphans import carries_mark
 from rulebook_ralph.report import events
@@ -51,16 +51,11 @@ class StopInput(msgspec.Struct, frozen=True):
     background_tasks: tuple[msgspec.Raw, ...] = ()
 
 
-class HookAnswer(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """Without a decision the turn ends; `reason` goes to the agent, `system_message` to the person."""
-
-    decision: Literal["", "block"] = ""
-    reason: str = ""
-    system_message: str = ""
-
-    def encoded(self) -> str:
-        """As a hook prints it: nothing at all where there is nothing to say."""
-        return "" if self == HookAnswer() else msgspec.json.encode(self).decode()
+def answer(app: App, message: str = "", *, prompt: str = "") -> None:
+    """What the hook says: `prompt` goes to the agent, whose turn goes on with it, `message` to the person."""
+    told = {"decision": "block", "reason": prompt} if prompt else {}
+    told |= {"systemMessage": message} if message else {}
+    app.stdout.write(json.dumps(told) if told else "")
 
 
 @click.group(short_help="What the Claude Code plugin calls")
@@ -73,7 +68,7 @@ def command() -> None:
 @click.option("--driver", type=click.Choice(get_args(Driver)), default="ralph", help="What keeps it going.")
 @click.option("--tasks", type=click.IntRange(min=1), help="End after so many tasks.")
 @click.pass_obj
-def begin_command(app: App, /, *, session_id: str, driver: Driver, tasks: int | None) -> int:
+def begin_command(app: App, /, *, session_id: str, driver: Driver, tasks: int | None) -> None:
     """Begin the loop of a session, if all it needs is there."""
     if carries_mark(app.environment):
         raise RalphError("this runs inside an agent's process tree; a run goes on already")
@@ -91,7 +86,7 @@ def begin_command(app: App, /, *, session_id: str, driver: Driver, tasks: int | 
     reopen = [task.id for task in open_tasks if task.status == "blocked"]
     allowed = sum(requirements.attempts_left(project.config, task) for task in selection.plan(prd, reopen=reopen))
     most = project.config.limits.max_iterations or max(1, allowed)
-    script = official_loop.script_of(app, project.root) if driver == "ralph-loop" else None
+    script = script_of(app, project.root) if driver == "ralph-loop" else None
     prompt = resources.template_text(_LOOP_PROMPT) if script else ""
     if (edited := project.repository.modified()) and not UserTree(project.repository).is_begun:
         told = f"uncommitted changes in {some(edited)}; commit or stash them first"
@@ -107,34 +102,30 @@ def begin_command(app: App, /, *, session_id: str, driver: Driver, tasks: int | 
     with session_lock(app, project, note) as held:
         end_orphans(held, messages.lines.append)
         if script is not None:
-            official_loop.start(app, project.root, script, prompt, most=most)
+            start_official(app, project.root, script, prompt, most=most)
         write_note(private, note)
         held.stay()
-    limit = f"at most {counted(most, 'iteration')}, the promise {official_loop.PROMISE}"
+    limit = f"at most {counted(most, 'iteration')}, the promise {PROMISE}"
     first = f"{prd.project}: {counted(len(open_tasks), 'open task')} of {len(prd.tasks)}, {limit}"
     app.stdout.write("\n".join(line for line in (*messages.lines, first, prompt) if line) + "\n")
-    return ExitCode.OK
 
 
 @command.command("stop")
 @click.option("--timeout", type=click.FloatRange(min=_RESERVE), required=True, help="What hooks.json allows, seconds.")
 @click.pass_obj
-def stop_command(app: App, /, *, timeout: float) -> int:
+def stop_command(app: App, /, *, timeout: float) -> None:
     """Judge the turn that has ended and hand out the next, in a session whose loop goes on; else nothing."""
     try:
-        answer = _answer(_where_it_began(app), timeout)
+        _stop(_where_it_began(app), timeout - _RESERVE)
     except RalphError as error:
-        answer = HookAnswer(system_message=f"Ralph lets you go: {error}")
+        answer(app, f"Ralph lets you go: {error}")
     except Exception as error:  # noqa: BLE001 - whatever it is, the session must be able to end
-        told = f"Ralph lets you go: unexpected error ({type(error).__name__}: {str(error)[:200]})"
-        answer = HookAnswer(system_message=told)
-    app.stdout.write(answer.encoded())
-    return ExitCode.OK
+        answer(app, f"Ralph lets you go: unexpected error ({type(error).__name__}: {str(error)[:200]})")
 
 
 @command.command("watch")
 @click.pass_obj
-def watch_command(app: App, /) -> int:
+def watch_command(app: App, /) -> None:
     """Write down that the session stopped; the plugin ralph-loop decides whether it goes on."""
     try:
         if (session := _session(_where_it_began(app))) is not None:
@@ -143,24 +134,22 @@ def watch_command(app: App, /) -> int:
             line = f"{app.clock.iso()} stop session={given.session_id} said={said[0][:200]!r}\n"
             disk.append_file(private / "session.log", line.encode("utf-8", "replace"))
     except Exception as error:  # noqa: BLE001 - a watcher never stands in the way
-        app.stdout.write(HookAnswer(system_message=f"Ralph could not write down this stop: {error}").encoded())
-    return ExitCode.OK
+        answer(app, f"Ralph could not write down this stop: {error}")
 
 
 @command.command("end")
 @click.pass_obj
-def end_command(app: App, /) -> int:
+def end_command(app: App, /) -> None:
     """The session has ended: others may take over what it left."""
     if (session := _session(_where_it_began(app))) is not None:
         _, private, note = session
         lock.release_session(private, note.session_id)
-    return ExitCode.OK
 
 
 @command.command("turn")
 @click.option("--done", is_flag=True, help="The report and the promise stand in standard input: judge the work.")
 @click.pass_obj
-def turn_command(app: App, /, *, done: bool) -> int:
+def turn_command(app: App, /, *, done: bool) -> None:
     """Print the prompt of the task at hand; with --done judge it. For the driver ralph-loop."""
     private, root = _private(app), project_root(app)
     note = read_note(private)
@@ -168,7 +157,7 @@ def turn_command(app: App, /, *, done: bool) -> int:
         raise RalphError("no loop of ralph-loop goes on here; begin it: /ralph:implement")
     if not done and note.iteration is not None:
         app.stdout.write(f"{history.read(StateFolder(root), note.iteration).prompt}\n")
-        return ExitCode.OK
+        return
     if done and note.iteration is None:
         raise RalphError("no task was handed out yet; run: ralph hook turn")
     said = _stdin().decode("utf-8", "replace") if done else ""
@@ -176,17 +165,16 @@ def turn_command(app: App, /, *, done: bool) -> int:
     step = take_stop(app, note, Stopped(said), messages, seconds=_HOURS)
     if step.ended is None:
         app.stdout.write(f"{messages.text()}\n\n{step.prompt}\n".lstrip())
-        return ExitCode.OK
-    (root / official_loop.STATE_FILE).unlink(missing_ok=True)
-    promise = f"\nEnd your turn with this line: <promise>{official_loop.PROMISE}</promise>"
+        return
+    (root / STATE_FILE).unlink(missing_ok=True)
+    promise = f"\nEnd your turn with this line: <promise>{PROMISE}</promise>"
     app.stdout.write(f"{messages.text()}\nThe loop is over.{promise if step.ended.stop_reason == 'complete' else ''}\n")
-    return ExitCode.OK
 
 
 @command.command("cancel")
 @_SESSION
 @click.pass_obj
-def cancel_command(app: App, /, *, session_id: str) -> int:
+def cancel_command(app: App, /, *, session_id: str) -> None:
     """End the loop of a session: the attempt is kept, not counted, and the tree goes back."""
     private = _private(app)
     note = read_note(private)
@@ -199,36 +187,35 @@ def cancel_command(app: App, /, *, session_id: str) -> int:
         take_stop(app, note, Stopped(), messages, seconds=_HOURS, cancel=True)
     else:
         end_loop(private, session_id)
-    (project_root(app) / official_loop.STATE_FILE).unlink(missing_ok=True)
+    (project_root(app) / STATE_FILE).unlink(missing_ok=True)
     said = messages.text() or "Ralph: cancelled before the first task"
     app.stdout.write(f"{said}\nprogress.txt is kept; go on with: /ralph:implement\n")
-    return ExitCode.OK
 
 
 # One stop
 
 
-def _answer(app: App, timeout: float) -> HookAnswer:
+def _stop(app: App, seconds: float) -> None:
     session = _session(app)
     if session is None or session[2].driver != "ralph":
-        return HookAnswer()
+        return
     given, private, note = session
     if given.background_tasks:
-        return HookAnswer(system_message="Ralph judges the task when what runs in the background has ended")
+        answer(app, "Ralph judges the task when what runs in the background has ended")
+        return
     transcript = Path(given.transcript_path) if given.transcript_path else None
     most = _longest_row(app.environment.get("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP"))
     row = most if transcript and transcript.is_file() else None  # else nobody knows of its tools
-    messages, step = Messages(), None
+    messages, prompt = Messages(), ""
     try:
         stopped = Stopped(given.last_assistant_message, transcript, row)
-        step = take_stop(app, note, stopped, messages, seconds=timeout - _RESERVE)
+        step = take_stop(app, note, stopped, messages, seconds=seconds)
+        prompt = "" if step.ended else step.prompt
     except RalphError as error:
         if note.iteration is None:
             end_loop(private, note.session_id)
         messages.lines.append(str(error))
-    if step is None or step.ended is not None:
-        return HookAnswer(system_message=messages.text())
-    return HookAnswer("block", step.prompt, messages.text())
+    answer(app, messages.text(), prompt=prompt)
 
 
 # Where the session is

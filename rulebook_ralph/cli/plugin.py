@@ -1,16 +1,21 @@
-"""`ralph plugin`: the Claude Code plugin, written where Claude Code finds it without a marketplace."""
+"""`ralph plugin`: the Claude Code plugin, written where Claude Code finds it without a marketplace; and the official
+plugin that may keep a session going instead: whether it is there, and how its loop is started.
+"""
 
 import hashlib
 import json
+import os
 import shutil
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import click
 import msgspec
 
 from rulebook_ralph import __version__, resources
-from rulebook_ralph.cli import official_loop
 from rulebook_ralph.cli.app import App
 from rulebook_ralph.cli.places import project_root
 from rulebook_ralph.errors import ExitCode, RalphError
@@ -35,11 +40,14 @@ _SCOPE = click.option(
 )
 _FORCE = click.option("--force", is_flag=True, help="Also files that were edited since.")
 
-
-class _Written(msgspec.Struct):
-    """What Ralph wrote: the files' SHA-256."""
-
-    files: dict[str, str] = {}
+STATE_FILE = ".claude/ralph-loop.local.md"
+"""Below the project's root; while it is there, the official hook keeps its session going."""
+PROMISE = "ALL_TASKS_COMPLETE"
+_MARKETPLACE = "claude-plugins-official"
+_NAMES = ("ralph-loop", "ralph-wiggum")
+"""The official plugin's name, and the one that it had before."""
+_SCRIPT = "scripts/setup-ralph-loop.sh"
+_SETTING_UP = 30.0
 
 
 @click.group(short_help="Ralph inside Claude Code: /ralph:implement and the like")
@@ -58,41 +66,33 @@ def command() -> None:
 )
 @_FORCE
 @click.pass_obj
-def install_command(app: App, /, *, scope: Scope, driver: Driver, force: bool) -> int:
+def install_command(app: App, /, *, scope: Scope, driver: Driver, force: bool) -> None:
     """Write the plugin, or bring it up to date. What was edited since stays, and is named."""
     folder = _folder(app, scope)
     if driver == "ralph-loop":
-        official_loop.script_of(app, _base(app, scope))
-    changed, edited = _carry_out(folder, files_for(driver), force=force)
+        script_of(app, _base(app, scope))
+    changed = _carry_out(folder, files_for(driver), force=force)
     with app.console() as console:
-        if edited:
-            console.error(f"edited since, and left as it is: {some(edited)}; to replace it: --force")
-            return ExitCode.INVALID
         console.line(f"{folder}: {'written' if changed else 'up to date'}")
         if shutil.which("ralph", path=app.environment.get("PATH")) is None:
             console.line("there is no 'ralph' on PATH, where the plugin looks for it")
         console.line(
             "in Claude Code, in a folder that it was told to trust, from the next session on: /ralph:implement"
         )
-    return ExitCode.OK
 
 
 @command.command("uninstall")
 @_SCOPE
 @_FORCE
 @click.pass_obj
-def uninstall_command(app: App, /, *, scope: Scope, force: bool) -> int:
+def uninstall_command(app: App, /, *, scope: Scope, force: bool) -> None:
     """Remove what 'ralph plugin install' wrote. What was edited since stays, and is named."""
     folder = _folder(app, scope)
     if not (folder / _WRITTEN).is_file():
         raise RalphError(f"there is no plugin of Ralph's in {folder}")
-    _, edited = _carry_out(folder, {}, force=force)
+    _carry_out(folder, {}, force=force)
     with app.console() as console:
-        if edited:
-            console.error(f"edited since, and left as it is: {some(edited)}; to remove it: --force")
-            return ExitCode.INVALID
         console.line(f"{folder}: removed")
-    return ExitCode.OK
 
 
 def files_for(driver: Driver) -> dict[str, bytes]:
@@ -121,17 +121,16 @@ def _folder(app: App, scope: Scope) -> Path:
     return folder
 
 
-def _carry_out(folder: Path, wanted: dict[str, bytes], *, force: bool) -> tuple[bool, list[str]]:
-    """Write what is wanted, remove what Ralph wrote before and nobody wants. Whether something changed, and which files
-    a person edited: with any of them nothing is changed, unless `force` says otherwise. Raises RalphError where a link
-    stands in the folder.
+def _carry_out(folder: Path, wanted: dict[str, bytes], *, force: bool) -> bool:
+    """Write what is wanted, remove what Ralph wrote before and nobody wants; whether something changed. Raises
+    RalphError, with nothing changed, where a link stands in the folder, or a person edited a file and not `force`.
     """
     there = _there(folder)
-    written = _written(there.pop(_WRITTEN, b"{}"))
+    written = _members(there.pop(_WRITTEN, b""), "files")
     differs = {name for name in {*wanted, *written} if there.get(name) != wanted.get(name)}
-    edited = {name for name in differs & there.keys() if written.get(name) != _digest(there[name]) and not force}
-    if edited:
-        return False, sorted(edited)
+    edited = [name for name in differs & there.keys() if written.get(name) != _digest(there[name])]
+    if edited and not force:
+        raise RalphError(f"edited since, and left as it is: {some(sorted(edited))}; to replace or remove it: --force")
     for name in sorted(differs):
         if name in wanted:
             disk.make_folder((folder / name).parent)
@@ -143,8 +142,10 @@ def _carry_out(folder: Path, wanted: dict[str, bytes], *, force: bool) -> tuple[
         disk.replace_file(folder / _WRITTEN, (json.dumps(record, indent=2) + "\n").encode())
     else:
         (folder / _WRITTEN).unlink(missing_ok=True)
-        _remove_empty(folder)
-    return bool(differs), []
+        for path in sorted((path for path in (folder, *folder.rglob("*")) if path.is_dir()), reverse=True):
+            if not any(path.iterdir()):  # what a person added stays, with the folders that it stands in
+                path.rmdir()
+    return bool(differs)
 
 
 def _there(folder: Path) -> dict[str, bytes]:
@@ -157,19 +158,62 @@ def _there(folder: Path) -> dict[str, bytes]:
     return found
 
 
-def _written(content: bytes) -> dict[str, str]:
-    try:
-        return msgspec.json.decode(content, type=_Written).files
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return {}
-
-
-def _remove_empty(folder: Path) -> None:
-    """What a person added stays, with the folders that it stands in."""
-    for path in sorted((path for path in (folder, *folder.rglob("*")) if path.is_dir()), reverse=True):
-        if not any(path.iterdir()):
-            path.rmdir()
+def _members(content: bytes, key: str) -> dict[str, Any]:
+    """What stands under a key of a JSON object; nothing where it cannot be read."""
+    with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        found = msgspec.json.decode(content, type=dict[str, Any]).get(key)
+        return found if isinstance(found, dict) else {}
+    return {}
 
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+# The official plugin
+
+
+def script_of(app: App, root: Path) -> Path:
+    """What starts its loop in a folder. Raises RalphError where it is not installed for it, or switched off."""
+    home = Path(app.environment.get("CLAUDE_CONFIG_DIR") or app.home / ".claude")
+    enabled: dict[str, object] = {}
+    for path in (home / "settings.json", *(root / ".claude" / f"settings{middle}.json" for middle in ("", ".local"))):
+        enabled |= _members(disk.content_of(path) or b"", "enabledPlugins")
+    plugins = _members(disk.content_of(home / "plugins" / "installed_plugins.json") or b"", "plugins")
+    for name in (f"{name}@{_MARKETPLACE}" for name in _NAMES):
+        entries = plugins.get(name) if enabled.get(name) is True else None
+        for each in entries if isinstance(entries, list) else [entries]:  # before version 2 there was one
+            if isinstance(each, Mapping) and _holds_for(each, str(root)):
+                script = Path(str(each.get("installPath", ""))) / _SCRIPT
+                if script.is_file():
+                    return script
+    raise RalphError(
+        f"the plugin ralph-loop is not installed; in Claude Code: /plugin install {_NAMES[0]}@{_MARKETPLACE} "
+        f"(before it was renamed: /plugin install {_NAMES[1]}@{_MARKETPLACE}); nothing was changed"
+    )
+
+
+def start_official(app: App, root: Path, script: Path, prompt: str, *, most: int) -> None:
+    """Begin its loop, by its own script. Raises RalphError."""
+    arguments = [prompt, "--max-iterations", str(most), "--completion-promise", PROMISE]
+    try:
+        done = subprocess.run(
+            ["/bin/bash", os.fspath(script), *arguments],
+            cwd=root,
+            env=dict(app.environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_SETTING_UP,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        why = getattr(error, "strerror", None) or f"it has not ended within {_SETTING_UP:.0f} s"
+        raise RalphError(f"{script} failed: {why}", exit_code=ExitCode.AGENT) from error
+    if done.returncode != 0:
+        why = done.stderr.strip()[:300]
+        raise RalphError(f"{script} failed ({done.returncode}): {why}", exit_code=ExitCode.AGENT)
+
+
+def _holds_for(entry: Mapping[str, object], project: str) -> bool:
+    return entry.get("scope", "user") not in ("project", "local") or entry.get("projectPath") == project

@@ -10,20 +10,18 @@ import psutil
 from msgspec import structs
 
 from rulebook_ralph.agents.claude import sizes
-from rulebook_ralph.cli import official_loop
 from rulebook_ralph.cli.app import App, interruptible
-from rulebook_ralph.cli.places import open_root
+from rulebook_ralph.cli.places import project_with
+from rulebook_ralph.cli.plugin import PROMISE
 from rulebook_ralph.cli.run import end_orphans
 from rulebook_ralph.entry import SESSION_NOTE
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.git.cache import cache_root
 from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report import events
 from rulebook_ralph.run import lock
 from rulebook_ralph.run.control import Cancel, Orders
 from rulebook_ralph.run.project import Project
 from rulebook_ralph.run.session import SessionNote, SessionRun, Step, Stopped, write_note
-from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.text import some
 from rulebook_ralph.verify.redaction import Redactor, cleaned
 from rulebook_ralph.verify.workspace import Cancelled
@@ -47,7 +45,7 @@ class Messages:
                 why = event.commit[:7] if event.commit else event.reason
                 self.lines.append(f"{event.task_id}: {event.outcome}" + (f" ({why})" if why else ""))
             case events.RunEnded():
-                all_done = f"{official_loop.PROMISE}: " if event.stop_reason == "complete" else ""
+                all_done = f"{PROMISE}: " if event.stop_reason == "complete" else ""
                 self.lines.append(f"{all_done}{event.stop_reason}: {event.reason}")
 
     def text(self) -> str:
@@ -60,8 +58,7 @@ def take_stop(
     """Judge and go on; the note is written, or removed where the loop is over. Raises RalphError, and then the session
     goes on where an iteration is open.
     """
-    root, repository = open_root(app)
-    project = _project(app, root, note)
+    project = project_with(app, note.config)
     clean = Redactor(app.environment).clean_cut
     with session_lock(app, project, note) as held, _in_time(seconds, messages) as cancelled:
         end_orphans(held, messages.lines.append)
@@ -81,10 +78,10 @@ def take_stop(
                 held.stay()
         if step.ended is None:
             read = sizes(stopped.transcript)
-            write_note(repository.private, structs.replace(step.note, transcripts_read=read))
+            write_note(project.private, structs.replace(step.note, transcripts_read=read))
             held.stay()
     if step.ended is not None:
-        end_loop(repository.private, note.session_id)
+        end_loop(project.private, note.session_id)
     return step
 
 
@@ -118,19 +115,6 @@ def _in_time(seconds: float, messages: Messages) -> Iterator[Cancellation]:
             yield cancelled
         finally:
             timer.cancel()
-
-
-def _project(app: App, root: Path, note: SessionNote) -> Project:
-    """The project with the configuration of the session's start."""
-    return Project(
-        root=root,
-        repository=open_root(app)[1],
-        folder=StateFolder(root),
-        config=note.config,
-        environment=app.environment,
-        home=app.home,
-        cache=cache_root(app.environment, app.home),
-    )
 
 
 def agent_process(app: App) -> int:

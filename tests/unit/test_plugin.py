@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rulebook_ralph import __version__
-from rulebook_ralph.cli import official_loop
+from rulebook_ralph.cli import plugin
 from rulebook_ralph.cli.plugin import files_for
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.run.session import Driver
@@ -54,7 +54,7 @@ def test_where_another_plugin_drives_the_hook_only_watches() -> None:
 @pytest.fixture
 def script_of(tmp_path: Path, surroundings: Path) -> Callable[[], Path]:
     app, _, _ = Project(tmp_path, tmp_path, environment={"HOME": str(surroundings)}).app()
-    return lambda: official_loop.script_of(app, tmp_path)
+    return lambda: plugin.script_of(app, tmp_path)
 
 
 def install(home: Path, *, enabled: bool, **entry: str) -> Path:
