@@ -28,7 +28,7 @@ _NOT_SAID = "?"
 @click.command()
 @json_object
 @click.pass_obj
-def command(app: App, *, json: bool) -> int:
+def agents_command(app: App, *, json: bool) -> int:
     """List the built-in agents, the configured ones and those of plug-ins: installed or not, version, and what of each
     is supported. The default is marked with a star.
 

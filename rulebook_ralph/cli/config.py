@@ -94,7 +94,7 @@ class ConfigFile:
 
 
 @click.group()
-def command() -> None:
+def config_command() -> None:
     """See and change settings: built-in values, then your own file (--user), the project's, RALPH_* variables and
     flags; what comes later wins.
 
@@ -103,7 +103,7 @@ def command() -> None:
     """
 
 
-@command.command("show", short_help="The settings that hold here; with --origin where each comes from")
+@config_command.command("show", short_help="The settings that hold here; with --origin where each comes from")
 @click.argument("key", required=False)
 @click.option("--origin", is_flag=True, help="Say of each value where it was set.")
 @json_object
@@ -129,7 +129,7 @@ def show_command(app: App, /, *, key: str | None, origin: bool, json: bool) -> N
             console.verbatim("\n".join(block_lines(shown)))
 
 
-@command.command("get", short_help="One value, as it holds here")
+@config_command.command("get", short_help="One value, as it holds here")
 @click.argument("key")
 @click.pass_obj
 def get_command(app: App, /, *, key: str) -> ExitCode:
@@ -149,7 +149,7 @@ def get_command(app: App, /, *, key: str) -> ExitCode:
     return ExitCode.INVALID
 
 
-@command.command(
+@config_command.command(
     "set", short_help="Change a value; all else in the file stays", context_settings={"ignore_unknown_options": True}
 )
 @click.argument("key")
@@ -175,7 +175,7 @@ def set_command(app: App, /, *, key: str, value: str, user: bool) -> None:
             console.line(overruled)
 
 
-@command.command("unset", short_help="Take a value out of the file")
+@config_command.command("unset", short_help="Take a value out of the file")
 @click.argument("key")
 @_USER
 @click.pass_obj
@@ -195,7 +195,7 @@ def unset_command(app: App, /, *, key: str, user: bool) -> None:
         console.line(f"{file.shown}: {place.shown} is no longer set{now}")
 
 
-@command.command("edit", short_help="The file in your editor, looked at afterwards")
+@config_command.command("edit", short_help="The file in your editor, looked at afterwards")
 @click.option("--user", is_flag=True, help="Your own file, for all projects, not the project's.")
 @click.pass_obj
 def edit_command(app: App, /, *, user: bool) -> ExitCode:
@@ -225,7 +225,7 @@ def edit_command(app: App, /, *, user: bool) -> ExitCode:
     return ExitCode.OK
 
 
-@command.command("path", short_help="The files that are read, in order")
+@config_command.command("path", short_help="The files that are read, in order")
 @click.option("--user", is_flag=True, help="Your own file alone.")
 @json_object
 @click.pass_obj

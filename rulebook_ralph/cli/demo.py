@@ -49,7 +49,7 @@ _IDENTITY = {
 @click.option("--json", is_flag=True, help="Print one JSON object at the end.")
 @click.option("--quiet", "-q", is_flag=True, help="Only iteration ends, warnings and the end.")
 @click.pass_obj
-def command(app: App, *, folder: Path | None, keep: bool, json: bool, quiet: bool) -> int:
+def demo_command(app: App, *, folder: Path | None, keep: bool, json: bool, quiet: bool) -> int:
     """See it work: three tasks, real tests, real git, and an agent that lies about one of them."""
     target = (app.cwd / folder) if folder else Path(tempfile.mkdtemp(prefix="ralph-demo-")) / "sundial"
     there = replace(app, cwd=target, environment=_environment(app, target), home=target.parent / "no-home")

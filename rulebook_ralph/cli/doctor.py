@@ -43,7 +43,7 @@ _HOOKS = ("pre-commit", "commit-msg")
 @trust_commands
 @json_object
 @click.pass_obj
-def command(app: App, *, no_gates: bool, trust_commands: bool, json: bool) -> ExitCode:
+def doctor_command(app: App, *, no_gates: bool, trust_commands: bool, json: bool) -> ExitCode:
     """Look at all that a run needs: git, the state, the agents and their logins, the lock, the sandbox, the disk; run
     the gates once, in a clone. Changes nothing of yours.
 

@@ -14,7 +14,7 @@ _LOOK = 0.1
 @click.command()
 @click.option("--follow", "-f", is_flag=True, help="Go on as long as the run does.")
 @click.pass_obj
-def command(app: App, *, follow: bool) -> int:
+def events_command(app: App, *, follow: bool) -> ExitCode:
     """The events of the run that goes on, else of the last one, as `ralph run --events` prints them."""
     private = private_folder(state_folder(app))
     reader = EventLogReader(private)

@@ -59,11 +59,11 @@ def answer(app: App, message: str = "", *, prompt: str = "") -> None:
 
 
 @click.group(short_help="What the Claude Code plugin calls")
-def command() -> None:
+def hook_command() -> None:
     """What the Claude Code plugin calls (ralph plugin install); not for people."""
 
 
-@command.command("begin")
+@hook_command.command("begin")
 @_SESSION
 @click.option("--driver", type=click.Choice(get_args(Driver)), default="ralph", help="What keeps it going.")
 @click.option("--tasks", type=click.IntRange(min=1), help="End after so many tasks.")
@@ -110,7 +110,7 @@ def begin_command(app: App, /, *, session_id: str, driver: Driver, tasks: int | 
     app.stdout.write("\n".join(line for line in (*messages.lines, first, prompt) if line) + "\n")
 
 
-@command.command("stop")
+@hook_command.command("stop")
 @click.option("--timeout", type=click.FloatRange(min=_RESERVE), required=True, help="What hooks.json allows, seconds.")
 @click.pass_obj
 def stop_command(app: App, /, *, timeout: float) -> None:
@@ -123,7 +123,7 @@ def stop_command(app: App, /, *, timeout: float) -> None:
         answer(app, f"Ralph lets you go: unexpected error ({type(error).__name__}: {str(error)[:200]})")
 
 
-@command.command("watch")
+@hook_command.command("watch")
 @click.pass_obj
 def watch_command(app: App, /) -> None:
     """Write down that the session stopped; the plugin ralph-loop decides whether it goes on."""
@@ -137,7 +137,7 @@ def watch_command(app: App, /) -> None:
         answer(app, f"Ralph could not write down this stop: {error}")
 
 
-@command.command("end")
+@hook_command.command("end")
 @click.pass_obj
 def end_command(app: App, /) -> None:
     """The session has ended: others may take over what it left."""
@@ -146,7 +146,7 @@ def end_command(app: App, /) -> None:
         lock.release_session(private, note.session_id)
 
 
-@command.command("turn")
+@hook_command.command("turn")
 @click.option("--done", is_flag=True, help="The report and the promise stand in standard input: judge the work.")
 @click.pass_obj
 def turn_command(app: App, /, *, done: bool) -> None:
@@ -171,7 +171,7 @@ def turn_command(app: App, /, *, done: bool) -> None:
     app.stdout.write(f"{messages.text()}\nThe loop is over.{promise if step.ended.stop_reason == 'complete' else ''}\n")
 
 
-@command.command("cancel")
+@hook_command.command("cancel")
 @_SESSION
 @click.pass_obj
 def cancel_command(app: App, /, *, session_id: str) -> None:

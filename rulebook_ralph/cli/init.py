@@ -80,7 +80,7 @@ class Result:
 @click.option("--project", metavar="NAME", help="The project's name (default: the folder's).")
 @json_object
 @click.pass_obj
-def command(app: App, /, *, json: bool, **given: Any) -> None:
+def init_command(app: App, /, *, json: bool, **given: Any) -> None:
     """Turn tasks into .rulebook-ralph/prd.json, progress.txt and a commented config.yaml.
 
     Each PATH is a project, a tasks folder or a task folder of a rulebook; without one, and without --from, the

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple, NoReturn, TextIO
+from typing import NoReturn, TextIO
 
 import click
 
@@ -19,65 +19,37 @@ from rulebook_ralph.cli.app import App
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.errors import ExitCode, RalphError
 
-
-class Group(NamedTuple):
-    """Commands that share a line of the help, which is to fit a screen."""
-
-    help: str
-    commands: dict[str, str]
-    """Name -> where it is: a module of `rulebook_ralph.cli`, a colon, a name in it."""
-
-
-GROUPS = (
-    Group("See it work, with no key; begin: find tasks and gates", {"demo": "demo:command", "init": "init:command"}),
-    Group(
-        "Work until all is proven or a limit ends it; go on",
-        {"run": "run:run_command", "resume": "run:resume_command"},
-    ),
-    Group(
-        "End the run soon, or now; follow it by program",
-        {"pause": "control:pause", "cancel": "control:cancel", "events": "events:command"},
-    ),
-    Group("Plan, add, change tasks", {"plan": "plan:command", "task": "task:command"}),
-    Group(
-        "Agree to work that waits; have the branch follow",
-        {"approve": "approve:approve_command", "land": "approve:land_command"},
-    ),
-    Group(
-        "Run gates and criteria; agree to a clone's commands", {"verify": "verify:command", "trust": "trust:command"}
-    ),
-    Group(
-        "Where the tasks stand; dependencies as Mermaid",
-        {"status": "status:status_command", "graph": "summary:graph_command"},
-    ),
-    Group(
-        "The iterations; one of them; what its agent did",
-        {"history": "status:history_command", "show": "show:show_command", "logs": "show:logs_command"},
-    ),
-    Group(
-        "What was done, and a review of it, for a pull request",
-        {"summary": "summary:summary_command", "review": "review:command"},
-    ),
-    Group(
-        "Bring back an attempt; remove old ones",
-        {"restore": "attempts:restore_command", "prune": "attempts:prune_command"},
-    ),
-    Group(
-        "Whether a run could start; what is wrong in the files",
-        {"doctor": "doctor:command", "validate": "validate:command"},
-    ),
-    Group(
-        "See and change settings, and what prompts are made of",
-        {"config": "config:command", "templates": "templates:command"},
-    ),
-    Group(
-        "The agents and what each supports; shell completion",
-        {"agents": "agents:command", "completion": "main:completion"},
-    ),
-    Group(
-        "Ralph inside Claude Code: its plugin; what that calls", {"plugin": "plugin:command", "hook": "hook:command"}
-    ),
-)
+GROUPS = {
+    "demo init": "See it work, with no key; begin: find tasks and gates",
+    "run resume": "Work until all is proven or a limit ends it; go on",
+    "pause cancel events": "End the run soon, or now; follow it by program",
+    "plan task": "Plan, add, change tasks",
+    "approve land": "Agree to work that waits; have the branch follow",
+    "verify trust": "Run gates and criteria; agree to a clone's commands",
+    "status graph": "Where the tasks stand; dependencies as Mermaid",
+    "history show logs": "The iterations; one of them; what its agent did",
+    "summary review": "What was done, and a review of it, for a pull request",
+    "restore prune": "Bring back an attempt; remove old ones",
+    "doctor validate": "Whether a run could start; what is wrong in the files",
+    "config templates": "See and change settings, and what prompts are made of",
+    "agents completion": "The agents and what each supports; shell completion",
+    "plugin hook": "Ralph inside Claude Code: its plugin; what that calls",
+}
+"""The commands that share a line of the help, which is to fit a screen."""
+_SHARED = {
+    "run": "resume",
+    "status": "history",
+    "show": "logs",
+    "summary": "graph",
+    "approve": "land",
+    "control": "pause cancel",
+    "attempts": "restore prune",
+    "main": "completion",
+}
+"""Module -> commands that have none of their own name."""
+_MODULES = {name: module for module, names in _SHARED.items() for name in names.split()}
+COMMANDS = {name: f"{_MODULES.get(name, name)}:{name}_command" for names in GROUPS for name in names.split()}
+"""Command -> where it is: a module of `rulebook_ralph.cli`, a colon, a name in it."""
 FORMER_NAMES = {"task-create": "task add", "task-edit": "task edit", "task-list": "task list", "task-show": "task show"}
 """What the specifications call them, and what they are today; `ralph-status` is `status`."""
 SHELLS = {
@@ -86,11 +58,10 @@ SHELLS = {
     "fish": "ralph completion fish | source     # in ~/.config/fish/config.fish",
 }
 """Where the script that completes commands and options belongs."""
-COMMANDS = {name: place for group in GROUPS for name, place in group.commands.items()}
 
 
 class CommandGroup(click.Group):
-    """A group that lists its commands without importing them. `places` are as in Group."""
+    """A group that lists its commands without importing them. `places` are as in COMMANDS."""
 
     def __init__(self, *arguments: object, places: dict[str, str] | None = None, **settings: object) -> None:
         super().__init__(*arguments, **settings)  # type: ignore[arg-type]  # click's own
@@ -122,7 +93,7 @@ class CommandGroup(click.Group):
 class _Root(CommandGroup):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         with formatter.section("Commands ('ralph COMMAND --help' says more of each; start with: ralph demo)"):
-            formatter.write_dl([(", ".join(group.commands), group.help) for group in GROUPS])
+            formatter.write_dl([(names.replace(" ", ", "), told) for names, told in GROUPS.items()])
 
 
 @click.group(cls=_Root, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -136,7 +107,7 @@ def root() -> None:
 @click.command(epilog="\b\n" + "\n".join(SHELLS.values()))
 @click.argument("shell", type=click.Choice(tuple(SHELLS)))
 @click.pass_obj
-def completion(app: App, shell: str) -> None:
+def completion_command(app: App, shell: str) -> None:
     """Print the completion script for a shell."""
     from click import shell_completion  # noqa: PLC0415 - only here
 

@@ -1,6 +1,8 @@
-"""`ralph plan`: what a person wants, in prose, becomes tasks, which they see before they are added."""
+"""`ralph plan`: what a person wants, in prose, becomes tasks, which they see whole before they are added."""
 
-from collections.abc import Sequence
+import json as json_module
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import click
@@ -8,7 +10,7 @@ import click
 from rulebook_ralph.agents.prices import Ledger
 from rulebook_ralph.agents.question import names_agent
 from rulebook_ralph.agents.roster import Roster
-from rulebook_ralph.cli import plan_text, run, wish
+from rulebook_ralph.cli import run, wish
 from rulebook_ralph.cli.app import App, interruptible
 from rulebook_ralph.cli.delivery import deliver
 from rulebook_ralph.cli.places import OpenedProject, open_project, refuse_agents
@@ -19,12 +21,17 @@ from rulebook_ralph.report.console import Console
 from rulebook_ralph.run import planning, templates
 from rulebook_ralph.run.planning import NoPlanError, Planning
 from rulebook_ralph.tasks.edits import Add
-from rulebook_ralph.tasks.model import Json
+from rulebook_ralph.tasks.model import Json, Prd
 from rulebook_ralph.tasks.plan import MOST_QUESTIONS, Plan
+from rulebook_ralph.tasks.text import counted, escaped, money, tokens
 from rulebook_ralph.verify.redaction import Redactor
 
 _BYTES_PER_TOKEN = 3
 _WHAT_TO_CHANGE = "What should be different in the plan?"
+_BLANKS = re.compile(" {3,}")
+_INDENTED = 40
+_EMPTY_GLYPHS = re.compile("[\u034f\u115f\u1160\u2800\u3164\uffa0]")
+"""They count as printable, and show nothing."""
 
 
 @click.command()
@@ -35,7 +42,7 @@ _WHAT_TO_CHANGE = "What should be different in the plan?"
 @click.option("--run", "runs", is_flag=True, help="Work on the tasks as soon as they are added.")
 @click.option("--json", is_flag=True, help="Print the plan as one JSON object; asks nothing.")
 @click.pass_obj
-def command(app: App, *, wanted: str, planner: str, model: str, yes: bool, runs: bool, json: bool) -> int:
+def plan_command(app: App, *, wanted: str, planner: str, model: str, yes: bool, runs: bool, json: bool) -> int:
     """Have a model turn what you want into tasks: TEXT, a FILE of Markdown, or - for standard input.
 
     The tasks come with outcome, acceptance criteria, dependencies and commands that verify them. They are shown, and
@@ -70,7 +77,9 @@ def command(app: App, *, wanted: str, planner: str, model: str, yes: bool, runs:
         finally:
             usage, cost = ledger.take()
             if usage.total or cost is not None:
-                console.line(f"planned with {plan_text.spent(usage, cost)}")
+                parts = [tokens(usage.total)] if usage.total else []
+                parts.append("cost unknown" if cost is None else money(cost))
+                console.line(f"planned with {', '.join(parts)}")
         if (plan := talk.latest) is None:
             return ExitCode.INTERRUPTED
         if agreed:
@@ -114,7 +123,7 @@ class _Talk:
                 self.answers.append((question, given.strip() or "decide yourself"))
         self.latest = plan
         if plan is not None:
-            for line in plan_text.lines_of(plan, self.wished.prd):
+            for line in _lines(plan, self.wished.prd):
                 self.console.line(line)
         return plan
 
@@ -149,7 +158,9 @@ class _Talk:
                 raise NoPlanError(f"there is nobody to plan: {model.missing}; or name another: --planner ID")
             if names_agent(self.who.executor) or model.name == project.config.defaults.executor:
                 require_agreed(self.app, self.opened)
-            self.console.line(f"asking {_name(self.who, model.name)} for a plan …")
+            name = self.who.name or self.who.id
+            named = f"{name} ({model.name})" if name not in ("", model.name) else model.name
+            self.console.line(f"asking {named} for a plan …")
             try:
                 return self.wished.plan(model.ask, self.answers, questions_left=left, shown=shown)
             except NoPlanError as error:
@@ -160,7 +171,49 @@ class _Talk:
                 raise
 
 
-def _name(who: AskedModel, model: str) -> str:
-    """Who plans, for people; a planner of the configuration with its model."""
-    name = who.name or who.id
-    return f"{name} ({model})" if name not in ("", model) else model
+# A plan as a person sees it before agreeing: nothing in it unseen
+
+
+def _lines(plan: Plan, prd: Prd) -> Iterator[str]:
+    """What the plan adds to the task list: a line with `+` for each that it brings."""
+    yield f"prd.json: {counted(len(plan.tasks), 'new task')} beside the {len(prd.tasks)} there"
+    for task in plan.tasks:
+        yield ""
+        yield from (f"+ {line}".rstrip() for line in _task(task))
+
+
+def _task(task: Json) -> Iterator[str]:
+    yield _whole(f"{task['id']}: {task['title']}")
+    facts = [f"priority {task['priority']}", task.get("estimatedComplexity", "")]
+    if task["dependencies"]:
+        facts.append(f"after {', '.join(task['dependencies'])}")
+    yield f"  {_whole(', '.join(filter(None, facts)))}"
+    yield from (f"  {_whole(line)}" for line in task["description"].strip().splitlines())
+    yield f"  outcome: {_whole(task['outcome'])}"
+    yield from (f"  - {_whole(criterion)}" for criterion in task["acceptanceCriteria"])
+    if task["relevantFiles"]:
+        yield f"  reads first: {_whole(', '.join(task['relevantFiles']))}"
+    for stage, criteria in task.get("completion", {}).items():
+        yield from (f"  {stage}: {line}" for line in _criteria(criteria))
+
+
+def _criteria(criteria: Json) -> Iterator[str]:
+    """What verifies a stage, a command in plain words; whatever else stands there follows."""
+    rest = dict(criteria)
+    config = dict(rest.pop("verificationConfig", {}))
+    method = rest.pop("verificationMethod", "")
+    if "command" in config:
+        yield f"runs: {_whole(str(config.pop('command')))}"
+    elif method:
+        yield f"verified: {_whole(str(method))}"
+    for key, value in (config | rest).items():
+        text = value if isinstance(value, str) else json_module.dumps(value, ensure_ascii=False)
+        yield f"{_whole(key)}: {_whole(text)}"
+
+
+def _whole(text: str) -> str:
+    """The text uncut, in one line. Three or more blanks are told by their number, unless they only indent it."""
+    margin = len(text) - len(text.lstrip(" "))
+    indent, rest = (text[:margin], text[margin:]) if margin <= _INDENTED else ("", text)
+    seen = _EMPTY_GLYPHS.sub(lambda match: f"\\u{ord(match[0]):04x}", escaped(rest, len(rest)))
+    return indent + _BLANKS.sub(lambda match: f"␣\u00d7{len(match[0])}", seen)

@@ -51,11 +51,11 @@ _SETTING_UP = 30.0
 
 
 @click.group(short_help="Ralph inside Claude Code: /ralph:implement and the like")
-def command() -> None:
+def plugin_command() -> None:
     """Ralph inside Claude Code: /ralph:implement, /ralph:next, /ralph:status, /ralph:cancel."""
 
 
-@command.command("install")
+@plugin_command.command("install")
 @_SCOPE
 @click.option(
     "--driver",
@@ -81,7 +81,7 @@ def install_command(app: App, /, *, scope: Scope, driver: Driver, force: bool) -
         )
 
 
-@command.command("uninstall")
+@plugin_command.command("uninstall")
 @_SCOPE
 @_FORCE
 @click.pass_obj

@@ -42,7 +42,7 @@ _LONGEST = 4_000
 @click.option("--markdown", "view", flag_value="markdown", help="Print Markdown, for a comment.")
 @trust_commands
 @click.pass_obj
-def command(app: App, base: str, *, tier: Tier, view: str | None, trust_commands: bool) -> int:
+def review_command(app: App, base: str, *, tier: Tier, view: str | None, trust_commands: bool) -> int:
     """Have a reviewer look at the branch since it left the default one, with what is not committed yet. There need be
     no task list. Exit code 3 says that something must be mended first, or that nothing was decided.
     """

@@ -23,7 +23,7 @@ _BRIEF = ("id", "title", "status", "priority", "dependencies", "attempts", "bloc
 
 
 @click.group(cls=CommandGroup, places=_PLACES, epilog="'ralph task COMMAND --help' says more of each.")
-def command() -> None:
+def task_command() -> None:
     """Add, change and look at tasks.
 
     These commands change .rulebook-ralph/prd.json as an editor would, checked before anything is written. While a run

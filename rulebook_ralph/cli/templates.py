@@ -13,7 +13,7 @@ from rulebook_ralph.tasks.text import escaped, nearest
 
 
 @click.group()
-def command() -> None:
+def templates_command() -> None:
     """The templates that prompts are made of (Jinja). Yours in .rulebook-ralph/templates/ take the place of the
     built-in ones of the same name, and may extend or include these as builtin/NAME.
 
@@ -21,38 +21,37 @@ def command() -> None:
     """
 
 
-@command.command("list", short_help="The templates, and what stands in which variable")
+@templates_command.command("list", short_help="The templates, and what stands in which variable")
 @json_object
 @click.pass_obj
-def list_command(app: App, /, *, json: bool) -> int:
+def list_command(app: App, /, *, json: bool) -> None:
     """List the templates, built in or overridden, what each is for, and the variables that they can use."""
     own = _own(app).names
-    rows = [(name, "overridden" if name in own else "built in", what) for name, what in PURPOSES.items()]
-    rows += [(name, "your own", "included by others") for name in sorted(own - PURPOSES.keys())]
+    purposes = {**PURPOSES, **dict.fromkeys(sorted(own - PURPOSES.keys()), "included by others")}
     with app.console(json=json) as console:
         if json:
             listed = [
                 {"name": name, "builtIn": name in PURPOSES, "overridden": name in own, "purpose": what}
-                for name, _, what in rows
+                for name, what in purposes.items()
             ]
             variables = {"variables": dict(VARIABLES), "planVariables": dict(PLAN_VARIABLES)}
             console.json({"templates": listed, **variables})
-        else:
-            console.table(("template", "which", "what it is for"), rows)
+            return
+        which = {(True, True): "overridden", (True, False): "built in", (False, True): "your own"}
+        rows = ((name, which[name in PURPOSES, name in own], what) for name, what in purposes.items())
+        console.table(("template", "which", "what it is for"), rows)
+        for heading, variables in (("variable", VARIABLES), (f"in {PLAN}", PLAN_VARIABLES)):
             console.line("")
-            console.table(("variable", "what stands in it"), VARIABLES.items())
-            console.line("")
-            console.table((f"in {PLAN}", "what stands in it"), PLAN_VARIABLES.items())
-            console.line("")
-            console.line("to change one: ralph templates copy NAME")
-    return 0
+            console.table((heading, "what stands in it"), variables.items())
+        console.line("")
+        console.line("to change one: ralph templates copy NAME")
 
 
-@command.command("show", short_help="The text of one, as it holds here")
+@templates_command.command("show", short_help="The text of one, as it holds here")
 @click.argument("name")
 @click.option("--built-in", "built_in", is_flag=True, help="The built-in one, also where yours takes its place.")
 @click.pass_obj
-def show_command(app: App, /, *, name: str, built_in: bool) -> int:
+def show_command(app: App, /, *, name: str, built_in: bool) -> None:
     """Print the template NAME, as `coder` or `coder.md.j2`: yours where there is one, else the built-in one."""
     own = _own(app)
     known = _known(name, own)
@@ -61,14 +60,13 @@ def show_command(app: App, /, *, name: str, built_in: bool) -> int:
         raise RalphError(f"{known} is your own; there is no built-in one of that name")
     with app.console() as console:
         console.verbatim(found[0])
-    return 0
 
 
-@command.command("copy", short_help="Put a built-in one into your folder, to be edited")
+@templates_command.command("copy", short_help="Put a built-in one into your folder, to be edited")
 @click.argument("name")
 @click.option("--force", is_flag=True, help="Replace yours, if there is one.")
 @click.pass_obj
-def copy_command(app: App, /, *, name: str, force: bool) -> int:
+def copy_command(app: App, /, *, name: str, force: bool) -> None:
     """Write the built-in template NAME to .rulebook-ralph/templates/, where it holds from the next prompt on."""
     known = _known(name, Templates())
     folder = state_folder(app)
@@ -83,14 +81,9 @@ def copy_command(app: App, /, *, name: str, force: bool) -> int:
         )
     disk.make_folder(folder.templates)
     disk.replace_file(file, templates.built_in(known).encode("utf-8"))
+    look = "whether it will do: ralph validate" if known == PLAN else "the prompt that comes of it: ralph run --dry-run"
     with app.console() as console:
-        looked = (
-            "whether it will do: ralph validate"
-            if known == PLAN
-            else "the prompt that comes of it: ralph run --dry-run"
-        )
-        console.line(f"{templates.shown(known)}: edit it; to see {looked}")
-    return 0
+        console.line(f"{templates.shown(known)}: edit it; to see {look}")
 
 
 def _own(app: App) -> Templates:

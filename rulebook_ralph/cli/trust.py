@@ -25,7 +25,7 @@ _SHOWN = 3
 @click.option("--yes", "-y", is_flag=True, help="Agree without being asked.")
 @click.option("--json", is_flag=True, help="Print one JSON object; the rest goes to stderr; asks nothing.")
 @click.pass_obj
-def command(app: App, *, yes: bool, json: bool) -> int:
+def trust_command(app: App, *, yes: bool, json: bool) -> int:
     """Show every command that gates, hooks, agents and criteria of this project would run, and agree to them once.
 
     What came with a clone, a pull or an import is run only after that; what you write here yourself needs none. Kept

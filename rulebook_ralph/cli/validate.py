@@ -20,7 +20,7 @@ from rulebook_ralph.tasks.text import Problem, counted, json_path
 @click.command()
 @json_object
 @click.pass_obj
-def command(app: App, *, json: bool) -> int:
+def validate_command(app: App, *, json: bool) -> int:
     """Look at every state and configuration file, and at what a run would refuse of what they say together; print each
     problem with file, line and path.
 

@@ -22,7 +22,7 @@ from rulebook_ralph.verify.workspace import Cancelled
 @trust_commands
 @click.option("--json", is_flag=True, help="Print one JSON object; the rest goes to stderr.")
 @click.pass_obj
-def command(app: App, task_ids: tuple[str, ...], *, trust_commands: bool, json: bool) -> int:
+def verify_command(app: App, task_ids: tuple[str, ...], *, trust_commands: bool, json: bool) -> int:
     """Run the gates, and the criteria of each TASK, on the tree as it stands; no agent works, nothing is committed.
 
     Without a TASK the criteria of all completed tasks are verified, those aside that a model judges. Exit code 3 says
