@@ -40,9 +40,9 @@ def list_command(app: App, /, *, json: bool) -> None:
         which = {(True, True): "overridden", (True, False): "built in", (False, True): "your own"}
         rows = ((name, which[name in PURPOSES, name in own], what) for name, what in purposes.items())
         console.table(("template", "which", "what it is for"), rows)
-        for heading, variables in (("variable", VARIABLES), (f"in {PLAN}", PLAN_VARIABLES)):
+        for heading, known in (("variable", VARIABLES), (f"in {PLAN}", PLAN_VARIABLES)):
             console.line("")
-            console.table((heading, "what stands in it"), variables.items())
+            console.table((heading, "what stands in it"), known.items())
         console.line("")
         console.line("to change one: ralph templates copy NAME")
 
