@@ -223,10 +223,10 @@ def problem_with_id(task_id: str) -> str | None:
         return "is empty"
     if len(task_id) > MAX_LENGTH:
         return f"is longer than {MAX_LENGTH} characters"
+    if task_id[0].isascii() and not task_id[0].isalnum():
+        return "must start with a letter or digit"
     if other := _OTHERS.search(task_id):
         return f"may hold only letters, digits, '.', '_' and '-' (a-z, A-Z, 0-9), not '{escaped(other[0][0])}'"
-    if not task_id[0].isalnum():
-        return "must start with a letter or digit"
     if ".." in task_id or task_id.endswith((".", ".lock")):
         return "must not hold '..', nor end with '.' or '.lock'"
     return None
