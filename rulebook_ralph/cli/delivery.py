@@ -24,7 +24,7 @@ from rulebook_ralph.run.journal import Journal
 from rulebook_ralph.run.project import RunOptions
 from rulebook_ralph.tasks import disk, edits, history, prd_file
 from rulebook_ralph.tasks.disk import StateFolder
-from rulebook_ralph.tasks.edits import Done, Edit, EditRefusedError, Remove, Reopen, Unblock
+from rulebook_ralph.tasks.edits import Edit, EditRefusedError, Move
 from rulebook_ralph.tasks.model import Prd
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _write(app: App, folder: StateFolder, repository: Repository, edit: Edit) ->
 def _require_settled(folder: StateFolder, edit: Edit | None = None) -> None:
     """Raises RalphError where a dead run's iteration is to be recovered first: it decides about the task's status."""
     for record in history.unsettled(folder):
-        moves = isinstance(edit, Unblock | Reopen | Done | Remove) and edit.task_id in record.tasks
+        moves = isinstance(edit, Move) and edit.task_id in record.tasks
         if edit is None or moves:
             raise RalphError(
                 f"the last run ended in the middle of #{record.iteration_number} ({record.names}); "

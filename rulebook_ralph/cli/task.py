@@ -11,7 +11,7 @@ from rulebook_ralph.cli.places import state_folder
 from rulebook_ralph.cli.task_edit import carry_out, yaml_text
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks import text
-from rulebook_ralph.tasks.edits import Done, Remove, Reopen, TaskChange, Unblock, find, words_of
+from rulebook_ralph.tasks.edits import Move, TaskChange, find, words_of
 from rulebook_ralph.tasks.lifecycle import STATUSES
 from rulebook_ralph.tasks.model import Json, Task
 from rulebook_ralph.tasks.prd_file import read_prd
@@ -119,7 +119,7 @@ def note_command(app: App, task_id: str, text: str) -> int:
 @click.pass_obj
 def unblock_command(app: App, task_id: str, *, note: str) -> int:
     """Make a blocked task pending again, with its attempts anew."""
-    return carry_out(app, Unblock(task_id=task_id, note=note))
+    return carry_out(app, Move(task_id=task_id, to="unblock", reason=note))
 
 
 @click.command("reopen")
@@ -128,7 +128,7 @@ def unblock_command(app: App, task_id: str, *, note: str) -> int:
 @click.pass_obj
 def reopen_command(app: App, task_id: str, *, reason: str) -> int:
     """Make a completed task pending again."""
-    return carry_out(app, Reopen(task_id=task_id, reason=reason))
+    return carry_out(app, Move(task_id=task_id, to="reopen", reason=reason))
 
 
 @click.command("done")
@@ -137,7 +137,7 @@ def reopen_command(app: App, task_id: str, *, reason: str) -> int:
 @click.pass_obj
 def done_command(app: App, task_id: str, *, reason: str) -> int:
     """Declare a task done whose work was there already. Nothing is checked: it is your word."""
-    return carry_out(app, Done(task_id=task_id, reason=reason))
+    return carry_out(app, Move(task_id=task_id, to="done", reason=reason))
 
 
 @click.command("remove")
@@ -145,4 +145,4 @@ def done_command(app: App, task_id: str, *, reason: str) -> int:
 @click.pass_obj
 def remove_command(app: App, task_id: str) -> int:
     """Take a task off the list; not while others depend on it. Its history stays."""
-    return carry_out(app, Remove(task_id=task_id))
+    return carry_out(app, Move(task_id=task_id, to="remove"))

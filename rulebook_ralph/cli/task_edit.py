@@ -16,7 +16,7 @@ from rulebook_ralph.cli.delivery import TASKS_STAY, deliver
 from rulebook_ralph.cli.places import refuse_agents, state_folder
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.tasks.criteria import STAGES
-from rulebook_ralph.tasks.edits import Add, Edit, EditRefusedError, Place, TaskChange, find, words_of
+from rulebook_ralph.tasks.edits import Add, Edit, EditRefusedError, TaskChange, find, words_of
 from rulebook_ralph.tasks.model import Json
 from rulebook_ralph.tasks.plain_yaml import NotReadableError, read_yaml
 from rulebook_ralph.tasks.prd_file import read_prd
@@ -26,6 +26,8 @@ _HEADING = "Task {}. Save and close to change it; what is not valid is told, and
 
 _METHODS = ("string_match", "external", "semantic", "multi_stage")
 _AMOUNT = click.IntRange(min=1)
+Place = tuple[str, ...]
+"""Keys from the top of a task to one value of it."""
 _OF_STAGE: tuple[tuple[str, Place, dict[str, Any]], ...] = (
     ("promise", ("promise",), {"metavar": "TOKEN", "help": "What the agent says when the stage is done."}),
     ("description", ("description",), {"metavar": "TEXT", "help": "What the stage must bring about."}),
@@ -218,11 +220,7 @@ def _take(app: App, task_id: str, before: Json, file: Path) -> int:
         raise RalphError(f"cannot read {file}: {error}") from None
     words, lines = words_of_yaml(text, name=str(file))
     changed = [key for key in {**before, **words} if before.get(key) != words.get(key)]
-    edit = TaskChange(
-        task_id=task_id,
-        clear=tuple((key,) for key in changed),
-        merge={key: words[key] for key in changed if words.get(key) is not None},
-    )
+    edit = TaskChange(task_id=task_id, instead={key: words.get(key) for key in changed})
     return carry_out(app, edit, name=lambda fault: _in_file(fault, file, lines))
 
 

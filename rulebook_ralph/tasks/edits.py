@@ -1,8 +1,8 @@
 """A person's edit of the task list as a value, and what it makes of a PRD. Pure; the same at rest and during a run."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -21,9 +21,6 @@ WORDS: tuple[str, ...] = tuple(
     key for key in Task.__struct_encode_fields__ if key not in {"id", "status", _ENTRY, *_LOOP_KEYS}
 )
 """The keys of a task that a person writes, in the order of the file."""
-
-Place = tuple[str, ...]
-"""Keys from the top of a task to one value of it."""
 
 _USUAL: Mapping[str, Any] = {
     "title": "",
@@ -46,36 +43,28 @@ class Add(Value, frozen=True, kw_only=True, tag_field="edit", tag="add"):
 
 
 class TaskChange(Value, frozen=True, kw_only=True, tag_field="edit", tag="change"):
-    """Other words: what `clear` names is taken away, then `merge` is laid over, objects key by key."""
+    """Other words: those of `instead` take the place of what was there, null for none; then `merge` is laid over,
+    objects key by key.
+    """
 
     task_id: str
-    clear: tuple[Place, ...] = ()
+    instead: Json = {}
     merge: Json = {}
     note: str = ""
 
 
-class Unblock(Value, frozen=True, kw_only=True, tag_field="edit", tag="unblock"):
-    task_id: str
-    note: str = ""
+class Move(Value, frozen=True, kw_only=True, tag_field="edit", tag="move"):
+    """Another status, or no place in the list any more. With `done` a person answers for work that was there already.
 
-
-class Reopen(Value, frozen=True, kw_only=True, tag_field="edit", tag="reopen"):
-    task_id: str
-    reason: str
-
-
-class Done(Value, frozen=True, kw_only=True, tag_field="edit", tag="done"):
-    """The work was there already: a person answers for it."""
+    reopen and done need a reason.
+    """
 
     task_id: str
-    reason: str
+    to: Literal["unblock", "reopen", "done", "remove"]
+    reason: str = ""
 
 
-class Remove(Value, frozen=True, kw_only=True, tag_field="edit", tag="remove"):
-    task_id: str
-
-
-Edit = Add | TaskChange | Unblock | Reopen | Done | Remove
+Edit = Add | TaskChange | Move
 
 
 class EditRefusedError(RalphError):
@@ -111,9 +100,7 @@ def apply(prd: Prd, edit: Edit, *, at: str, at_work: Collection[str] | None = No
             after, answer = _added(prd, edit.tasks)
         case TaskChange():
             after, answer = _changed(prd, edit, at_work)
-        case Remove():
-            after, answer = _removed(prd, edit, at_work)
-        case Unblock() | Reopen() | Done():
+        case Move():
             after, answer = _moved(prd, edit, at, at_work)
     return Applied(prd if after is prd else replace(after, updated_at=at), answer)
 
@@ -125,7 +112,7 @@ def find(prd: Prd, task_id: str) -> Task:
     except KeyError:
         near = nearest(task_id, [task.id for task in prd.tasks])
         hint = f"did you mean '{near}'?" if near else "'ralph task list' has all"
-        raise EditRefusedError(Fault((), f"there is no task '{escaped(task_id)}'; {hint}")) from None
+        raise _refusal(f"there is no task '{escaped(task_id)}'; {hint}") from None
 
 
 # Words
@@ -176,22 +163,23 @@ def _misplaced(key: str, kept: Collection[str]) -> str:
     return f"unknown key; did you mean `{near}`?" if near else "unknown key"
 
 
-def _reworded(words: Json, clear: Iterable[Place], merge: Json) -> Json:
-    """The words without what `clear` names, and with `merge`, objects key by key. A stage that gets another method
-    loses the configuration of the old one, which would not fit.
+def _reworded(words: Json, edit: TaskChange) -> Json:
+    """The words as the edit wants them. A stage that gets another method loses the configuration of the old one, which
+    would not fit.
     """
-    for place in clear:
-        words = _without(words, place)
-    if not isinstance(given := merge.get("completion"), dict):
-        return _merged(words, merge)
+    words = {key: value for key, value in {**words, **edit.instead}.items() if value is not None}
+    if not isinstance(given := edit.merge.get("completion"), dict):
+        return _merged(words, edit.merge)
+    held = words.get("completion")
+    stages = dict(held) if isinstance(held, dict) else {}
     given = {stage: _in_camel(each, "verificationConfig") for stage, each in given.items()}
     for stage, new in given.items():
-        old = words["completion"].get(stage) if isinstance(words.get("completion"), dict) else None
+        old = stages.get(stage)
         if isinstance(old, dict) and isinstance(new, dict):
             method = old.get("verificationMethod", "string_match")
             if new.get("verificationMethod", method) != method:
-                words = _without(words, ("completion", stage, "verificationConfig"))
-    return _merged(words, {**merge, "completion": given})
+                stages[stage] = {key: value for key, value in old.items() if key != "verificationConfig"}
+    return _merged({**words, "completion": stages}, {**edit.merge, "completion": given})
 
 
 def _in_camel(value: Any, inside: str = "") -> Any:
@@ -206,15 +194,6 @@ def _merged(below: Json, above: Json) -> Json:
         held = whole.get(key)
         whole[key] = _merged(held, value) if isinstance(held, dict) and isinstance(value, dict) else value
     return whole
-
-
-def _without(words: Json, place: Place) -> Json:
-    if not place or place[0] not in words:
-        return words
-    key, *rest = place
-    if rest and isinstance(words[key], dict):
-        return {**words, key: _without(words[key], tuple(rest))}
-    return {name: value for name, value in words.items() if name != key}
 
 
 # Adding and changing
@@ -258,7 +237,7 @@ def _changed(prd: Prd, edit: TaskChange, at_work: Collection[str]) -> tuple[Prd,
     if not any(completion_faults(task.completion, ())):
         words["completion"] = canonical(task.completion)
     faults: list[Fault] = []
-    changed = _noted(_with_words(task, _reworded(words, edit.clear, edit.merge), faults), edit.note)
+    changed = _noted(_with_words(task, _reworded(words, edit), faults), edit.note)
     after = words_of(changed)
     names = [key for key in {**before, **after} if before.get(key) != after.get(key)]
     if task.id in at_work:
@@ -293,33 +272,6 @@ def _noted(task: Task, note: str) -> Task:
 # Status and place
 
 
-def _removed(prd: Prd, edit: Remove, at_work: Collection[str]) -> tuple[Prd, str]:
-    task = find(prd, edit.task_id)
-    _require_at_rest(task, at_work)
-    if depending := [other.id for other in prd.tasks if task.id in other.dependencies]:
-        name = "depends" if len(depending) == 1 else "depend"
-        raise EditRefusedError(Fault((), f"{some(depending)} {name} on {task.id}; change that first"))
-    left = tuple(other for other in prd.tasks if other.id != task.id)
-    return replace(prd, tasks=left), f"{task.id}: removed"
-
-
-def _moved(prd: Prd, edit: Unblock | Reopen | Done, at: str, at_work: Collection[str]) -> tuple[Prd, str]:
-    task = find(prd, edit.task_id)
-    _require_at_rest(task, at_work)
-    if isinstance(edit, Unblock):
-        anew = _noted(_anew(task, "unblock"), edit.note)
-        return prd.replacing(anew), f"{task.id}: pending again, with its attempts anew"
-    reason = " ".join(edit.reason.split())
-    if not reason:
-        raise EditRefusedError(Fault(("reason",), "must not be empty"))
-    if isinstance(edit, Done):
-        return prd.replacing(_done(task, reason, at)), f"{task.id}: completed, on your word"
-    if waiting := [other.id for other in prd.tasks if other.id in at_work and task.id in other.dependencies]:
-        raise EditRefusedError(Fault((), f"{waiting[0]}, which is being worked on, depends on {task.id}; {_WAIT}"))
-    anew = _noted(_anew(task, "reopen"), f"Reopened: {reason}")
-    return prd.replacing(anew), f"{task.id}: pending again"
-
-
 _WAIT = "wait until its attempt has ended, or stop the run"
 _NOT_NOW = f"cannot change while the task is being worked on; {_WAIT}"
 _ONLY: dict[str, str] = {
@@ -329,14 +281,27 @@ _ONLY: dict[str, str] = {
 }
 
 
-def _require_at_rest(task: Task, at_work: Collection[str]) -> None:
+def _moved(prd: Prd, edit: Move, at: str, at_work: Collection[str]) -> tuple[Prd, str]:
+    task, reason = find(prd, edit.task_id), " ".join(edit.reason.split())
     if task.id in at_work:
-        raise EditRefusedError(Fault((), f"{task.id} is being worked on; {_WAIT}"))
-
-
-def _anew(task: Task, trigger: Trigger) -> Task:
-    status = _advanced(task, trigger)
-    return replace(task, status=status, stage=None, attempts={}, blocked_reason=None, completed_at=None)
+        raise _refusal(f"{task.id} is being worked on; {_WAIT}")
+    depending = [other.id for other in prd.tasks if task.id in other.dependencies]
+    if not reason and edit.to in ("reopen", "done"):
+        raise EditRefusedError(Fault(("reason",), "must not be empty"))
+    if edit.to == "remove":
+        if depending:
+            name = "depends" if len(depending) == 1 else "depend"
+            raise _refusal(f"{some(depending)} {name} on {task.id}; change that first")
+        left = tuple(other for other in prd.tasks if other.id != task.id)
+        return replace(prd, tasks=left), f"{task.id}: removed"
+    if edit.to == "done":
+        return prd.replacing(_done(task, reason, at)), f"{task.id}: completed, on your word"
+    if edit.to == "reopen" and (waiting := [other for other in depending if other in at_work]):
+        raise _refusal(f"{waiting[0]}, which is being worked on, depends on {task.id}; {_WAIT}")
+    status = _advanced(task, edit.to)
+    anew = replace(task, status=status, stage=None, attempts={}, blocked_reason=None, completed_at=None)
+    note, told = (edit.reason, ", with its attempts anew") if edit.to == "unblock" else (f"Reopened: {reason}", "")
+    return prd.replacing(_noted(anew, note)), f"{task.id}: pending again{told}"
 
 
 def _done(task: Task, reason: str, at: str) -> Task:
@@ -351,7 +316,11 @@ def _advanced(task: Task, trigger: Trigger) -> Status:
     try:
         return advance(task.status, trigger)
     except IllegalTransition:
-        raise EditRefusedError(Fault((), f"{task.id} is {task.status}; {_ONLY[trigger]}")) from None
+        raise _refusal(f"{task.id} is {task.status}; {_ONLY[trigger]}") from None
+
+
+def _refusal(message: str) -> EditRefusedError:
+    return EditRefusedError(Fault((), message))
 
 
 def decode(data: bytes) -> Edit:

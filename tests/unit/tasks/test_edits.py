@@ -13,13 +13,10 @@ from rulebook_ralph.tasks import edits, prd_file
 from rulebook_ralph.tasks.edits import (
     WORDS,
     Add,
-    Done,
     Edit,
     EditRefusedError,
-    Remove,
-    Reopen,
+    Move,
     TaskChange,
-    Unblock,
     apply,
     words_of,
 )
@@ -141,16 +138,16 @@ def test_criteria_are_merged_key_by_key_and_another_method_begins_anew() -> None
     }
 
 
-def test_what_is_cleared_is_gone_before_the_rest_is_laid_over() -> None:
+def test_what_stands_instead_counts_before_the_rest_is_laid_over() -> None:
     before = prd(
         task("b"), task("a", dependencies=("b",), completion={"coder": {"promise": "P"}, "qa": {"promise": "Q"}})
     )
-    clear = (("dependencies",), ("completion", "coder"), ("outcome",), ("completion", "tester", "promise"))
+    instead = {"dependencies": None, "completion": {"qa": {"promise": "Q"}}, "outcome": None}
     merge = {"completion": {"coder": {"description": "d"}}}
-    after = apply(before, TaskChange(task_id="a", clear=clear, merge=merge), at=AT).prd.tasks[1]
+    after = apply(before, TaskChange(task_id="a", instead=instead, merge=merge), at=AT).prd.tasks[1]
     assert after.dependencies == ()
     assert after.completion == {"coder": {"description": "d"}, "qa": {"promise": "Q"}}
-    assert [f.path for f in refusal(before, TaskChange(task_id="a", clear=(("title",),)))] == [("title",)]
+    assert [f.path for f in refusal(before, TaskChange(task_id="a", instead={"title": None}))] == [("title",)]
 
 
 def test_an_edit_that_says_nothing_new_changes_nothing() -> None:
@@ -172,29 +169,32 @@ def test_a_cycle_is_told_of_the_edited_task() -> None:
 def test_a_task_at_work_keeps_its_status_place_and_order_but_not_its_words() -> None:
     before = prd(task("dep", "completed"), task("a", "in_iteration", dependencies=("dep",)), task("b"))
     statuses: list[Edit] = [
-        Unblock(task_id="a"),
-        Reopen(task_id="a", reason="r"),
-        Done(task_id="a", reason="r"),
-        Remove(task_id="a"),
+        Move(task_id="a", to="unblock"),
+        Move(task_id="a", to="reopen", reason="r"),
+        Move(task_id="a", to="done", reason="r"),
+        Move(task_id="a", to="remove"),
     ]
     for edit in statuses:
         assert told(before, edit) == "a is being worked on; wait until its attempt has ended, or stop the run"
     for merge in ({"dependencies": ["b"]}, {"overrides": {"stages": ["coder"]}}):
         assert "cannot change while the task is being worked on" in told(before, TaskChange(task_id="a", merge=merge))
-    assert "a, which is being worked on, depends on dep" in told(before, Reopen(task_id="dep", reason="r"))
+    assert "a, which is being worked on, depends on dep" in told(before, Move(task_id="dep", to="reopen", reason="r"))
     applied = apply(
         before, TaskChange(task_id="a", merge={"acceptanceCriteria": ["x"], "priority": 3}, note="n"), at=AT
     )
     assert applied.answer.endswith("; the attempt now running is judged by what it started with")
     assert applied.prd.tasks[1].status == "in_iteration"
-    assert apply(before, Remove(task_id="b"), at=AT).answer == "b: removed"
+    assert apply(before, Move(task_id="b", to="remove"), at=AT).answer == "b: removed"
 
 
 def test_a_task_that_an_ended_run_left_in_iteration_can_be_done_or_removed() -> None:
     before = prd(task("a", "in_iteration", **FACTS))
-    assert apply(before, Done(task_id="a", reason="r"), at=AT, at_work=()).prd.tasks[0].status == "completed"
-    assert apply(before, Remove(task_id="a"), at=AT, at_work=()).prd.tasks == ()
-    assert told(before, Unblock(task_id="a"), at_work=()) == "a is in_iteration; only a blocked task can be unblocked"
+    assert apply(before, Move(task_id="a", to="done", reason="r"), at=AT, at_work=()).prd.tasks[0].status == "completed"
+    assert apply(before, Move(task_id="a", to="remove"), at=AT, at_work=()).prd.tasks == ()
+    assert (
+        told(before, Move(task_id="a", to="unblock"), at_work=())
+        == "a is in_iteration; only a blocked task can be unblocked"
+    )
 
 
 # Status
@@ -202,31 +202,35 @@ def test_a_task_that_an_ended_run_left_in_iteration_can_be_done_or_removed() -> 
 
 def test_unblocking_and_reopening_begin_anew() -> None:
     blocked = task("a", "blocked", blocked_reason="stuck", **FACTS)
-    free = apply(prd(blocked), Unblock(task_id="a", note="use v2"), at=AT).prd.tasks[0]
+    free = apply(prd(blocked), Move(task_id="a", to="unblock", reason="use v2"), at=AT).prd.tasks[0]
     assert (free.status, free.attempts, free.stage, free.blocked_reason) == ("pending", {}, None, None)
     assert (free.notes, free.cost_usd, free.settled_iteration) == ("use v2", 1.5, 7)
     completed = task("a", "completed", completed_at=AT, summary="made it", **FACTS)
-    again = apply(prd(completed), Reopen(task_id="a", reason="no\n tests"), at=AT).prd.tasks[0]
+    again = apply(prd(completed), Move(task_id="a", to="reopen", reason="no\n tests"), at=AT).prd.tasks[0]
     assert (again.status, again.attempts, again.stage, again.completed_at) == ("pending", {}, None, None)
     assert again.notes == "Reopened: no tests"
 
 
 def test_done_says_why() -> None:
     for before in (task("a"), task("a", "blocked", blocked_reason="stuck")):
-        after = apply(prd(before), Done(task_id="a", reason="in v1 already"), at=AT).prd.tasks[0]
+        after = apply(prd(before), Move(task_id="a", to="done", reason="in v1 already"), at=AT).prd.tasks[0]
         assert (after.status, after.completed_at, after.blocked_reason) == ("completed", AT, None)
         assert (after.summary, after.notes) == ("in v1 already", "Done without an agent: in v1 already")
-    assert refusal(prd(task("a")), Done(task_id="a", reason=" ")) == (Fault(("reason",), "must not be empty"),)
-    assert "is completed; only" in told(prd(task("a", "completed")), Done(task_id="a", reason="r"))
+    assert refusal(prd(task("a")), Move(task_id="a", to="done", reason=" ")) == (
+        Fault(("reason",), "must not be empty"),
+    )
+    assert "is completed; only" in told(prd(task("a", "completed")), Move(task_id="a", to="done", reason="r"))
 
 
 def test_a_task_that_others_depend_on_is_not_removed() -> None:
     before = prd(task("a"), task("b", dependencies=("a",)), task("c", dependencies=("a",)))
-    assert told(before, Remove(task_id="a")) == "b, c depend on a; change that first"
-    assert [each.id for each in apply(before, Remove(task_id="b"), at=AT).prd.tasks] == ["a", "c"]
+    assert told(before, Move(task_id="a", to="remove")) == "b, c depend on a; change that first"
+    assert [each.id for each in apply(before, Move(task_id="b", to="remove"), at=AT).prd.tasks] == ["a", "c"]
 
 
-@pytest.mark.parametrize("edit", [TaskChange(task_id="Tsk"), Unblock(task_id="tsk"), Remove(task_id="TSK")])
+@pytest.mark.parametrize(
+    "edit", [TaskChange(task_id="Tsk"), Move(task_id="tsk", to="unblock"), Move(task_id="TSK", to="remove")]
+)
 def test_an_unknown_id_suggests_the_nearest(edit: Edit) -> None:
     assert "did you mean 'Task'?" in told(prd(task("Task"), task("other")), edit)
     assert "'ralph task list' has all" in told(prd(), edit)
@@ -279,22 +283,18 @@ _sound = st.fixed_dictionaries(
 _words = _sound | st.dictionaries(
     st.sampled_from([*WORDS, "id", "status", "attempts", "$extra", "odd"]), _json, max_size=3
 )
-_places = st.lists(
-    st.sampled_from([("title",), ("dependencies",), ("completion", "coder"), ("completion",), ()]), max_size=2
-)
 _edits: st.SearchStrategy[Edit] = st.one_of(
     st.builds(lambda i, w: Add(tasks=({"id": i, "title": "t", **w},)), _ids, _words),
     st.builds(
-        lambda i, c, m, n: TaskChange(task_id=i, clear=tuple(c), merge=m, note=n),
+        lambda i, c, m, n: TaskChange(task_id=i, instead=c, merge=m, note=n),
         _ids,
-        _places,
+        st.dictionaries(st.sampled_from(["title", "dependencies", "completion"]), st.none()) | _words,
         _words,
         st.sampled_from(["", "n"]),
     ),
-    st.builds(lambda i: Unblock(task_id=i), _ids),
-    st.builds(lambda i: Reopen(task_id=i, reason="r"), _ids),
-    st.builds(lambda i: Done(task_id=i, reason="r"), _ids),
-    st.builds(lambda i: Remove(task_id=i), _ids),
+    st.builds(
+        lambda i, t: Move(task_id=i, to=t, reason="r"), _ids, st.sampled_from(["unblock", "reopen", "done", "remove"])
+    ),
 )
 _statuses = st.sampled_from(cast("tuple[Status, ...]", get_args(Status)))
 _prds = st.tuples(_statuses, _statuses, _statuses).map(
