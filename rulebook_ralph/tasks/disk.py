@@ -7,7 +7,8 @@ import itertools
 import os
 import re
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -84,7 +85,8 @@ class Fingerprint(msgspec.Struct, frozen=True, gc=False):
 def fingerprint(path: Path) -> Fingerprint | None:
     """What tells whether a file was written meanwhile, without reading it; None where there is no plain file."""
     with suppress(OSError):
-        return _fingerprint_of(path.lstat())
+        status = path.lstat()
+        return _fingerprint_of(status) if stat.S_ISREG(status.st_mode) else None
     return None
 
 
@@ -102,13 +104,7 @@ def read_file(path: Path, *, largest: int = LARGEST, only_end: bool = False) -> 
 
     Raises OSError, also for a link and for what would never end, a pipe or a device; its `strerror` says what it is.
     """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise OSError(errno.ELOOP, IS_LINK, str(path)) from None
-        raise
-    try:
+    with _opened(path, os.O_RDONLY | os.O_NONBLOCK) as descriptor:
         status = os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -120,8 +116,6 @@ def read_file(path: Path, *, largest: int = LARGEST, only_end: bool = False) -> 
             raise OSError(errno.EFBIG, f"is larger than {largest // 2**20} MB", str(path))
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             return file.read(largest)
-    finally:
-        os.close(descriptor)
 
 
 def content_of(path: Path) -> bytes | None:
@@ -139,14 +133,17 @@ def replace_file(path: Path, data: bytes, *, replaced: Path | None = None) -> Fi
     """
     temporary = _temporary(path)
     try:
-        written = _write_whole(temporary, data)
-        if replaced is not None:
-            replaced.unlink(missing_ok=True)
-            _link(path, replaced)
-        temporary.rename(path)
-        _sync_folder(path.parent)
-    except OSError as error:
-        raise cannot_write(path, error) from error
+        with _writing(path):
+            temporary.unlink(missing_ok=True)  # left by a dead process
+            with _opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as descriptor:
+                _write(descriptor, data)
+                written = _fingerprint_of(os.fstat(descriptor))
+            if replaced is not None:
+                replaced.unlink(missing_ok=True)
+                _link(path, replaced)
+            temporary.rename(path)
+            with _opened(path.parent, os.O_RDONLY | os.O_DIRECTORY, follow=True) as descriptor:
+                os.fsync(descriptor)
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -155,23 +152,14 @@ def replace_file(path: Path, data: bytes, *, replaced: Path | None = None) -> Fi
 
 def append_file(path: Path, data: bytes) -> None:
     """Append `data` and fsync it. Raises RalphError."""
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-        try:
-            _write_all(descriptor, data)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise cannot_write(path, error) from error
+    with _writing(path), _opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as descriptor:
+        _write(descriptor, data)
 
 
 def make_folder(path: Path) -> None:
     """Create a folder and those above it. Raises RalphError."""
-    try:
+    with _writing(path):
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(path, error) from error
 
 
 def remove_temporaries(*folders: Path) -> None:
@@ -180,6 +168,54 @@ def remove_temporaries(*folders: Path) -> None:
         if _TEMPORARY.fullmatch(path.name):
             with suppress(OSError):
                 path.unlink()
+
+
+@contextmanager
+def _opened(path: Path, flags: int, *, follow: bool = False) -> Iterator[int]:
+    """The descriptor of a file that is no link, closed afterwards."""
+    try:
+        descriptor = os.open(path, flags | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW), 0o644)
+    except OSError as error:
+        raise (OSError(errno.ELOOP, IS_LINK, str(path)) if error.errno == errno.ELOOP else error) from None
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+    os.fsync(descriptor)
+
+
+def _fingerprint_of(status: os.stat_result) -> Fingerprint:
+    return Fingerprint(status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+def _link(path: Path, other: Path) -> None:
+    """Give a file a second name, where there is one, and its file system knows such names."""
+    try:
+        os.link(path, other, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP):
+            raise
+
+
+# What went wrong
 
 
 _SURROUNDINGS = {
@@ -206,50 +242,3 @@ def cannot_write(path: Path, error: OSError) -> RalphError:
     code = ExitCode.INVALID if isinstance(error, PermissionError) or error.errno == errno.EROFS else ExitCode.UNEXPECTED
     problem = f"cannot write {path}: {error.strerror or error}; make it writable or free some space"
     return RalphError(problem, exit_code=code)
-
-
-def _link(path: Path, other: Path) -> None:
-    """Give a file a second name, where there is one, and its file system knows such names."""
-    try:
-        os.link(path, other, follow_symlinks=False)
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP):
-            raise
-
-
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
-
-
-def _write_whole(path: Path, data: bytes) -> Fingerprint:
-    path.unlink(missing_ok=True)  # left by a dead process
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-    try:
-        _write_all(descriptor, data)
-        os.fsync(descriptor)
-        written = _fingerprint_of(os.fstat(descriptor))
-    finally:
-        os.close(descriptor)
-    if written is None:
-        raise OSError(errno.EINVAL, "is no regular file", str(path))
-    return written
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _fingerprint_of(status: os.stat_result) -> Fingerprint | None:
-    if not stat.S_ISREG(status.st_mode):
-        return None
-    return Fingerprint(status.st_ino, status.st_size, status.st_mtime_ns)

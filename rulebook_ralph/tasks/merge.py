@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import fields, replace
 
-from rulebook_ralph.tasks.model import LOOP_FIELDS, Json, Prd, Status, Task
+from rulebook_ralph.tasks.model import LOOP_FIELDS, Json, Prd, Task, Totals
 
 PERSONS_FIELDS = tuple(
     field.name for field in fields(Task) if field.name not in {"id", "status", "extra", *LOOP_FIELDS}
@@ -36,42 +36,37 @@ class MergedEdit:
 
 def merge(base: Prd | None, edited: Prd, current: Prd) -> MergedEdit:
     """The list with the edit in it. A task whose status a person changed starts anew."""
-    before = {task.id: task for task in base.tasks} if base is not None else None
+    before = {task.id: task for task in base.tasks} if base is not None else {}
     now = {task.id: task for task in current.tasks}
     tasks: list[Task] = []
+    overtaken: list[str] = []
     for task in edited.tasks:
-        if task.id not in now:
-            if before is None or before.get(task.id) != task:  # else Ralph removed it, and the edit says nothing of it
-                tasks.append(_added(task, known=before.get(task.id) if before else None))
-        elif before is None or task.id not in before:
-            tasks.append(_words(now[task.id], None, task))
-        else:
-            tasks.append(_task(before[task.id], now[task.id], task))
-    together = replace(current, **_of_list(base, edited, current), tasks=_placed(tasks, base, edited, current))
-    if together == current:
-        return MergedEdit(current)
-    overtaken = (
-        task.id
-        for task in edited.tasks
-        if before is not None
-        and task.id in before
-        and task.id in now
-        and _is_overtaken(before[task.id].status, task.status, now[task.id].status)
+        was, has = before.get(task.id), now.get(task.id)
+        if has is not None:
+            tasks.append(_task(was, task, has))
+            overtaken += [task.id] if was is not None and _is_overtaken(was, task, has) else []
+        elif was != task:  # else Ralph removed it, and the edit says nothing of it
+            tasks.append(_added(task, known=was))
+    totals = replace(current.totals, extra=_members(base and base.totals, edited.totals, current.totals))
+    together = replace(
+        current,
+        **_changes(_OF_LIST, base, edited),
+        extra=_members(base, edited, current),
+        totals=totals,
+        tasks=_placed(tasks, base, edited, current),
     )
-    return MergedEdit(together, tuple(overtaken))
+    return MergedEdit(current) if together == current else MergedEdit(together, tuple(overtaken))
 
 
 def _placed(tasks: list[Task], base: Prd | None, edited: Prd, current: Prd) -> tuple[Task, ...]:
     """The edit's tasks and those of Ralph's that it did not know, in the edit's order where a person changed that, else
     in Ralph's; the others stand each behind the one before it. With an unknown base no task counts as removed.
     """
-    known = {task.id for task in base.tasks} if base is not None else set()
+    known = dict.fromkeys(task.id for task in base.tasks) if base is not None else {}
     written = {task.id: task for task in tasks}
-    there = [task for task in current.tasks if task.id in written or task.id not in known]
-    ours = [written.get(task.id, task) for task in there]
-    left = {task.id for task in edited.tasks}
-    before = [task.id for task in base.tasks if task.id in left] if base is not None else []
-    if base is not None and before == [task.id for task in edited.tasks if task.id in known]:
+    ours = [written.get(task.id, task) for task in current.tasks if task.id in written or task.id not in known]
+    order = dict.fromkeys(task.id for task in edited.tasks)
+    if base is not None and [name for name in known if name in order] == [name for name in order if name in known]:
         return _interleaved(ours, tasks)
     return _interleaved(tasks, ours)
 
@@ -89,70 +84,45 @@ def _interleaved(first: list[Task], second: list[Task]) -> tuple[Task, ...]:
     return (*following[""], *(each for task in first for each in (task, *following.get(task.id, ()))))
 
 
-def _of_list(base: Prd | None, edited: Prd, current: Prd) -> Json:
-    """The fields of the list itself."""
-    changed = {name: _newer(name, base, edited, current) for name in _OF_LIST}
-    changed["extra"] = _members(base.extra if base else None, edited.extra, current.extra)
-    extra = _members(base.totals.extra if base else None, edited.totals.extra, current.totals.extra)
-    return changed | {"totals": replace(current.totals, extra=extra)}
-
-
-def _task(base: Task, current: Task, edited: Task) -> Task:
-    task = _words(current, base, edited)
-    status = edited.status
-    changes = status not in (base.status, current.status, "in_iteration")
-    if changes and not _is_overtaken(base.status, status, current.status):
-        task = _with_status(task, status)
-    changed = {name: getattr(edited, name) for name in _EDITABLE_FACTS if getattr(edited, name) != getattr(base, name)}
-    return replace(task, **changed) if changed else task
-
-
-def _is_overtaken(base: Status, edited: Status, current: Status) -> bool:
-    """Whether a status was changed in a buffer that did not know yet that the task is completed."""
-    return current == "completed" != base and edited not in (base, "completed")
-
-
-def _with_status(task: Task, status: Status) -> Task:
-    return replace(
-        task,
-        status=status,
-        stage=None,
-        attempts={},
-        blocked_reason=task.blocked_reason if status == "blocked" else None,
-        completed_at=task.completed_at if status == "completed" else None,
-        retry_after=None,
-    )
-
-
-def _words(current: Task, base: Task | None, edited: Task) -> Task:
-    """The task with a person's fields as they were edited."""
-    changed: Json = {}
-    for name in PERSONS_FIELDS:
-        if (value := _newer(name, base, edited, current)) != getattr(current, name):
-            changed[name] = value
-    extra = _members(base.extra if base else None, edited.extra, current.extra)
-    if extra != current.extra:
-        changed["extra"] = extra
-    return replace(current, **changed) if changed else current
-
-
-def _newer(name: str, base: Any, edited: Any, current: Any) -> Any:
-    """Whose value of a field it is: the person's where they changed it."""
-    written = getattr(edited, name)
-    return written if base is None or written != getattr(base, name) else getattr(current, name)
-
-
-def _members(base: Json | None, edited: Json, current: Json) -> Json:
-    """Keys that Ralph does not know, merged key by key."""
+def _task(base: Task | None, edited: Task, current: Task) -> Task:
+    extra = _members(base, edited, current)
+    task = replace(current, **_changes(PERSONS_FIELDS, base, edited), extra=extra)
     if base is None:
-        return {**current, **edited}
-    if edited == base:
-        return current
-    if current == base:
-        return edited
-    removed = base.keys() - edited.keys()
-    changed = {key: value for key, value in edited.items() if key not in base or base[key] != value}
-    return {key: value for key, value in current.items() if key not in removed} | changed
+        return task
+    changes = edited.status not in (base.status, current.status, "in_iteration")
+    if changes and not _is_overtaken(base, edited, current):
+        task = replace(
+            task,
+            status=edited.status,
+            stage=None,
+            attempts={},
+            blocked_reason=task.blocked_reason if edited.status == "blocked" else None,
+            completed_at=task.completed_at if edited.status == "completed" else None,
+            retry_after=None,
+        )
+    return replace(task, **_changes(_EDITABLE_FACTS, base, edited))
+
+
+def _is_overtaken(base: Task, edited: Task, current: Task) -> bool:
+    """Whether a status was changed in a buffer that did not know yet that the task is completed."""
+    return current.status == "completed" != base.status and edited.status not in (base.status, "completed")
+
+
+def _changes(names: tuple[str, ...], base: Prd | Task | None, edited: Prd | Task) -> Json:
+    """The fields that a person changed; with an unknown base all of them."""
+    values = {name: getattr(edited, name) for name in names}
+    return {name: value for name, value in values.items() if base is None or getattr(base, name) != value}
+
+
+_Holder = Prd | Task | Totals
+
+
+def _members(base: _Holder | None, edited: _Holder, current: _Holder) -> Json:
+    """Keys that Ralph does not know, merged key by key."""
+    before = base.extra if base is not None else {}
+    removed = before.keys() - edited.extra.keys()
+    changed = {key: value for key, value in edited.extra.items() if key not in before or before[key] != value}
+    return {key: value for key, value in current.extra.items() if key not in removed} | changed
 
 
 def _added(task: Task, *, known: Task | None) -> Task:
