@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from rulebook_ralph import resources
 from rulebook_ralph.cli.app import App, json_object
 from rulebook_ralph.cli.places import open_project, state_folder
 from rulebook_ralph.config.layers import PROJECT_CONFIG, load_config, problems_in, user_config
@@ -49,7 +50,8 @@ def all_problems(app: App, folder: StateFolder) -> tuple[Problem, ...]:
     """Everything that is wrong with the files of a project, and with what they say together, each once."""
     own, root = user_config(app.home, app.environment), folder.root
     of_configs = (*problems_in(root / PROJECT_CONFIG, PROJECT_CONFIG), *templates.problems(root))
-    found = (*validation.validate(root), *progress.problems(root), *of_configs, *problems_in(own, str(own)))
+    of_state = (*validation.validate(root, resources.schema), *progress.problems(root))
+    found = (*of_state, *of_configs, *problems_in(own, str(own)))
     return tuple(dict.fromkeys((*found, *_together(app, folder, told=bool(found)))))
 
 

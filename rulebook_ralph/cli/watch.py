@@ -1,8 +1,8 @@
 """`--watch`: one run after another, each under the project's lock; between them an edit is waited for."""
 
 import time
-from collections.abc import Collection, Iterable
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +14,7 @@ from rulebook_ralph.config.layers import user_config
 from rulebook_ralph.config.settings import Config, Limits
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git.repository import GitError
-from rulebook_ralph.process.cancellation import Cancellation
+from rulebook_ralph.process.cancellation import Cancellation, Either
 from rulebook_ralph.report import events
 from rulebook_ralph.report.console import Console
 from rulebook_ralph.run import lock, renewal
@@ -27,6 +27,7 @@ from rulebook_ralph.tasks.model import Prd, Task
 from rulebook_ralph.tasks.prd_file import read_prd
 
 _LOOK = timedelta(seconds=60)
+_WITHOUT_EVENT = 5.0
 _QUIET = 0.5
 """Seconds for which nothing is written any more: an editor's several writes are one edit."""
 
@@ -167,11 +168,39 @@ def seen(paths: Iterable[Path]) -> Seen:
 
 
 def wait_for_change(paths: Collection[Path], stop: Cancellation, seconds: float, *, since: Seen) -> bool:
-    """Wait until one of the files is another than `since` says, and stays so for a moment."""
-    before, ends = since, time.monotonic() + seconds
-    while time.monotonic() < ends and not stop.wait(_QUIET):
-        now = seen(paths)
-        if now == before != since:
-            return True
-        before = now
+    """Wait until one of the files is another than `since` says, and stays so for a moment.
+
+    The system may lose an event, or have no room for one more that listens: so it is looked now and then without any.
+    """
+    woken, ends = Cancellation(), time.monotonic() + seconds
+    with _woken_by({path.parent for path in paths}, woken):
+        while (left := ends - time.monotonic()) > 0 and not stop.is_set():
+            woken.clear()
+            if (now := seen(paths)) == since:
+                Either(stop, woken).wait(min(_WITHOUT_EVENT, left))
+            elif not stop.wait(_QUIET) and seen(paths) == now:
+                return True
     return False
+
+
+@contextmanager
+def _woken_by(folders: Iterable[Path], woken: Cancellation) -> Iterator[None]:
+    """From `with` to its end `woken` is set when a file in one of the folders is written, made or removed."""
+    from watchdog import events as written  # noqa: PLC0415 - 40 ms, only for a watch
+    from watchdog.observers import Observer  # noqa: PLC0415
+
+    class Waker(written.FileSystemEventHandler):
+        def on_any_event(self, event: written.FileSystemEvent) -> None:
+            if event.event_type not in ("opened", "closed_no_write"):  # a look would wake the next one
+                woken.set()
+
+    observer = Observer()
+    observer.start()
+    try:
+        for folder in folders:
+            with suppress(OSError):  # there is no such folder yet, or no room
+                observer.schedule(Waker(), str(folder))
+        yield
+    finally:
+        observer.stop()
+        observer.join()

@@ -1,7 +1,7 @@
 """What is wrong with prd.json and the history, for a person to mend.
 
-msgspec looks at each file first, in milliseconds; the slower reader of what people write tells all that is wrong with
-those whose form it refused.
+msgspec looks at each file first, in milliseconds; jsonschema, which takes a thousand times longer, tells all that is
+wrong with those whose form it refused, by the schemas that are made from the structs.
 """
 
 import json
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -20,8 +20,11 @@ from rulebook_ralph.tasks.history import ITERATION_KEYS
 from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.model import PRD_VERSION, Json, Prd, Task
 from rulebook_ralph.tasks.prd_file import PRD_KEYS, PRD_NAME, TASK_KEYS, problems_of, refuse_newer, with_unknown_keys
-from rulebook_ralph.tasks.struct_reading import camel, explained, read_struct
+from rulebook_ralph.tasks.struct_reading import camel, explained
 from rulebook_ralph.tasks.text import LONGEST_MESSAGE, Fault, Problem, escaped, json_path, nearest
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
 
 HISTORY_NAME = ".rulebook-ralph/history"
 MOST_PROBLEMS = 100
@@ -30,15 +33,17 @@ MOST_PROBLEMS = 100
 _ITERATION_FILE = re.compile(r"iteration-(\d{1,18})\.json", re.ASCII)
 
 _V = TypeVar("_V", bound=msgspec.Struct)
+Schemas = Callable[[str], Json]
+"""Gives the JSON Schema of `prd` or `iteration`."""
 
 
-def validate(root: Path) -> tuple[Problem, ...]:
+def validate(root: Path, schemas: Schemas) -> tuple[Problem, ...]:
     """The problems of prd.json and history/ below `root`. Never raises for what stands in the files."""
     if (root / PRD_NAME).exists():
-        found = _problems(root / PRD_NAME, PRD_NAME, _prd_faults)
+        found = _problems(root / PRD_NAME, PRD_NAME, partial(_prd_faults, schemas=schemas))
     else:
         found = [Problem(PRD_NAME, None, "", "is missing; `ralph init` makes it")]
-    return (*found, *_history_problems(root / HISTORY_NAME))
+    return (*found, *_history_problems(root / HISTORY_NAME, schemas))
 
 
 def near_misses(prd: Prd) -> Iterator[Fault]:
@@ -50,7 +55,7 @@ def near_misses(prd: Prd) -> Iterator[Fault]:
                 yield Fault((*path, key), f"has no meaning here; did you mean `{near}`?")
 
 
-def _history_problems(folder: Path) -> Iterator[Problem]:
+def _history_problems(folder: Path, schemas: Schemas) -> Iterator[Problem]:
     """What is wrong with the iteration files, in the order of their numbers. Gaps are no problem."""
     if folder.is_symlink():
         yield Problem(HISTORY_NAME, None, "", disk.IS_LINK)
@@ -61,9 +66,8 @@ def _history_problems(folder: Path) -> Iterator[Problem]:
         yield Problem(HISTORY_NAME, None, "", f"cannot be read: {error.strerror}")
         return
     for number, name in sorted((int(match[1]), match[0]) for match in map(_ITERATION_FILE.fullmatch, names) if match):
-        yield from _problems(
-            folder / name, f"{HISTORY_NAME}/{name}", partial(_iteration_faults, number=number, name=name)
-        )
+        faults = partial(_iteration_faults, schemas=schemas, number=number, name=name)
+        yield from _problems(folder / name, f"{HISTORY_NAME}/{name}", faults)
 
 
 def _problems(file: Path, name: str, faults: Callable[[Any], Iterator[Fault]]) -> list[Problem]:
@@ -85,10 +89,10 @@ def _problems(file: Path, name: str, faults: Callable[[Any], Iterator[Fault]]) -
     return sorted(problems, key=lambda problem: problem.line or 0)
 
 
-def _prd_faults(raw: Any) -> Iterator[Fault]:
+def _prd_faults(raw: Any, schemas: Schemas) -> Iterator[Fault]:
     """What is wrong with the form of the list and of each task, and with the meaning of those whose form is right."""
     whole = with_unknown_keys(raw)
-    faults = _form_faults(raw, whole, Prd)
+    faults = _form_faults(raw, whole, Prd, schemas("prd"))
     yield from faults
     misshapen = {fault.path[1] for fault in faults if fault.path[:1] == ("tasks",) and len(fault.path) > 1}
     if isinstance(whole, dict) and isinstance(whole.get("tasks"), list):
@@ -106,8 +110,8 @@ def _id_of(task: Any) -> str:
     return named if isinstance(named, str) else ""
 
 
-def _iteration_faults(raw: Any, *, number: int, name: str) -> Iterator[Fault]:
-    if faults := _form_faults(raw, json_file.with_extra(raw, ITERATION_KEYS), Iteration):
+def _iteration_faults(raw: Any, schemas: Schemas, *, number: int, name: str) -> Iterator[Fault]:
+    if faults := _form_faults(raw, json_file.with_extra(raw, ITERATION_KEYS), Iteration, schemas("iteration")):
         yield from faults
         return
     yield from json_file.nesting_faults(json_file.unknown_members(raw, ITERATION_KEYS), ())
@@ -117,15 +121,58 @@ def _iteration_faults(raw: Any, *, number: int, name: str) -> Iterator[Fault]:
         yield Fault((), f"should be named iteration-{number}.json")
 
 
-def _form_faults(raw: Any, whole: Any, kind: type[msgspec.Struct]) -> list[Fault]:
-    """All that is wrong with the form of a document; `whole` is the same with its unknown keys set apart."""
-    faults: list[Fault] = []
+def _form_faults(raw: Any, whole: Any, kind: type[msgspec.Struct], schema: Json) -> list[Fault]:
+    """All that is wrong with the form of a document, by its schema; where that is content, msgspec's own word. `whole`
+    is the same document with its unknown keys set apart.
+    """
     try:
         msgspec.convert(whole, kind)
-    except msgspec.ValidationError as error:
-        read_struct(raw, kind, (), faults)
-        return faults or [explained(error, kind)]
-    return faults
+    except msgspec.ValidationError as refusal:
+        from jsonschema import Draft202012Validator  # noqa: PLC0415 - takes 70 ms
+        from referencing import Registry  # noqa: PLC0415
+
+        validator = Draft202012Validator(schema, registry=Registry())  # an empty registry fetches nothing
+        try:
+            errors = islice(validator.iter_errors(raw), MOST_PROBLEMS)
+            return [fault for error in errors for fault in _of_schema(error)] or [explained(refusal, kind)]
+        except RecursionError:
+            return [Fault((), "is nested too deeply")]
+    return []
+
+
+def _of_schema(error: "ValidationError") -> Iterator[Fault]:
+    if error.validator == "anyOf" and error.context:  # "value or null": the branch for the value says what is wrong
+        for inner in error.context:
+            if inner.schema != {"type": "null"}:
+                yield from _of_schema(inner)
+        return
+    wanted: Any = error.validator_value
+    match error.validator:
+        case "enum":
+            message = f"expected one of {', '.join(map(str, wanted))}, got {escaped(repr(error.instance), 60)}"
+        case "type":
+            message = f"expected {_KINDS[wanted]}, got {_kind_of(error.instance)}"
+        case "required":
+            message = f"{error.message.split(' is a required')[0].replace(chr(39), '`')} is missing"
+        case _:
+            message = escaped(error.message, LONGEST_MESSAGE)
+    yield Fault(tuple(error.absolute_path), message)
+
+
+_KINDS = {
+    "string": "a string",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+
+
+def _kind_of(value: Any) -> str:
+    kinds = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
+    return _KINDS[kinds.get(type(value), "null")]
 
 
 def _fitting(raw: Any, kind: type[_V]) -> _V | None:

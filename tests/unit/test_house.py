@@ -13,7 +13,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "rulebook_ralph"
 NAME = "rulebook_ralph"
-HEAVY = {"rich", "jinja2", "ruamel", "psutil", "regex", "anthropic"}
+HEAVY = {"rich", "jinja2", "jsonschema", "transitions", "ruamel", "psutil", "regex", "anthropic", "watchdog"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 LEAVES = ("errors", "clock", "resources", "entry", "tasks", "report.events", "config", "process", "git", "agents")

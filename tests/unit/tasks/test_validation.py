@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from rulebook_ralph import resources
 from rulebook_ralph.tasks import history, prd_file, progress
 from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.validation import MOST_PROBLEMS, near_misses, validate
@@ -44,7 +45,7 @@ def _put_iteration(root: Path, name: str, **changes: Any) -> Path:
 
 
 def _told(root: Path) -> list[str]:
-    return [str(problem) for problem in (*validate(root), *progress.problems(root))]
+    return [str(problem) for problem in (*validate(root, resources.schema), *progress.problems(root))]
 
 
 def test_a_good_project_has_no_problem(root: Path) -> None:
@@ -94,10 +95,10 @@ BAD_MEANING = b"""{
             [
                 "1: $: the key `title` of 'b' is there twice; only the last one counts",
                 "5: $.tasks[0].title: expected a string, got a whole number",
-                "5: $.tasks[0].status: expected one of pending, in_iteration, completed, blocked, got 'done'",
-                "5: $.tasks[0].estimatedComplexity: expected one of low, medium, high, very-high, got 'big'",
+                "5: $.tasks[0].status: expected one of blocked, completed, in_iteration, pending, got 'done'",
+                "5: $.tasks[0].estimatedComplexity: expected one of high, low, medium, very-high, got 'big'",
                 "7: $.tasks[2]: `id` is missing",
-                "8: $.tasks[3]: expected keys and values, got a number",
+                "8: $.tasks[3]: expected an object, got a whole number",
                 "9: $.tasks[4].completion: expected an object, got a list",
                 "9: $.tasks[4].priority: expected a whole number, got a string",
                 "10: $.tasks[5].priority: expected 1 (the highest) or more, got 0",
@@ -182,7 +183,7 @@ def test_criteria_in_either_spelling_are_good(root: Path) -> None:
         (b"", f"{PRD}: is empty; restore it from git"),
         (b'{"version": 1,\n "tasks": [}', f"{PRD}:2:12: is no JSON: invalid character"),
         (b'{"a":\xff}', f"{PRD}:1: is not UTF-8 text"),
-        (b"[]", f"{PRD}:1: $: expected keys and values, got a list"),
+        (b"[]", f"{PRD}:1: $: expected an object, got a list"),
         (b'{"version": 9, "tasks": 1}', f"{PRD}: version 9 is of a format newer than 1"),
         (b'{"version": 0, "project": "p"}', f"{PRD}:1: $.version: expected 1, got 0"),
         (b'{"version": 1, "project": " "}', f"{PRD}:1: $.project: must not be empty"),
@@ -254,7 +255,7 @@ def test_a_large_prd_with_a_fault_in_every_task_is_told_soon_and_briefly(root: P
     tasks = [{"id": f"t{n}", "title": "t", "status": "new", "description": "x" * 400} for n in range(2000)]
     _put(root, GOOD | {"tasks": tasks})
     started = time.process_time()
-    problems = validate(root)
+    problems = validate(root, resources.schema)
     assert time.process_time() - started < 5
     assert len(problems) == MOST_PROBLEMS
 
