@@ -151,7 +151,6 @@ class Court:
             "stop_criteria": StopCriteria(),
             "base": self.base,
             "checks_base": self.checks_base,
-            "started_from": self.repository.tree_of(self.base),
             "tree": tree,
             "result": AgentResult(agent="script", status="finished", final_text=f"<promise>{PROMISE}</promise>"),
             "parsed": ParsedIteration(status="completed", promises=(PROMISE,)),

@@ -21,14 +21,14 @@ from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report.events import Event
 from rulebook_ralph.run import control, lock
 from rulebook_ralph.run.journal import Journal
-from rulebook_ralph.run.project import RunOptions
+from rulebook_ralph.run.project import RunContext, RunOptions
 from rulebook_ralph.tasks import disk, edits, history, prd_file
 from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.edits import Edit, EditRefusedError, Move
 from rulebook_ralph.tasks.model import Prd
 
 if TYPE_CHECKING:
-    from rulebook_ralph.run.start import Prepared
+    from rulebook_ralph.run.parts import Parts
 
 TASKS_STAY = "the task list may not be changed"
 """How the refusal within an agent's process tree ends."""
@@ -127,21 +127,12 @@ def alone(app: App, command: str) -> Iterator[OpenedProject]:
 
 
 @contextmanager
-def prepared(
-    app: App, command: str, *, report: Callable[[Event], None], cancelled: Cancellation
-) -> "Iterator[Prepared]":
+def prepared(app: App, command: str, *, report: Callable[[Event], None], cancelled: Cancellation) -> "Iterator[Parts]":
     """The parts of a run, without any agent's work. Raises RalphError."""
-    from rulebook_ralph.run.start import Prepared  # noqa: PLC0415 - not for a command that edits the list
+    from rulebook_ralph.run.parts import Parts  # noqa: PLC0415 - not for a command that edits the list
 
     with alone(app, command) as opened:
         require_agreed(app, opened)
-        parts = Prepared(
-            opened.project,
-            RunOptions(command=command),
-            report=report,
-            clock=app.clock,
-            cancelled=cancelled,
-            reread=lambda: None,
-        )
-        with parts:
+        context = RunContext(report=report, clock=app.clock, cancelled=cancelled)
+        with Parts(opened.project, RunOptions(command=command), context) as parts:
             yield parts

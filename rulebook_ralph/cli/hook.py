@@ -24,9 +24,9 @@ from rulebook_ralph.git.user_tree import UserTree
 from rulebook_ralph.process.orphans import carries_mark
 from rulebook_ralph.report import events
 from rulebook_ralph.run import lock, preflight
+from rulebook_ralph.run.parts import load_prd
 from rulebook_ralph.run.project import Project
 from rulebook_ralph.run.session import AGENT, Driver, SessionNote, Stopped, read_note, write_note
-from rulebook_ralph.run.start import load_prd
 from rulebook_ralph.tasks import disk, history, selection
 from rulebook_ralph.tasks.criteria import STAGES
 from rulebook_ralph.tasks.disk import StateFolder
@@ -79,7 +79,7 @@ def begin_command(app: App, /, *, session_id: str, driver: Driver, tasks: int | 
         raise RalphError("the loop of this session goes on already; to end it: /ralph:cancel")
     project = _project_of_session(app)
     messages = Messages()
-    prd = load_prd(project, lambda level, text: messages.report(events.Notice(level, text)))  # type: ignore[arg-type]
+    prd = load_prd(project, lambda level, text: messages.report(events.Notice(level, text)))
     open_tasks = selection.open_tasks(prd)
     if not open_tasks:
         raise RalphError("all tasks are completed; add some: ralph plan, or ralph task add")

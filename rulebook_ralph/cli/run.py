@@ -23,7 +23,7 @@ from rulebook_ralph.run.branch import branch_with_list, check_out
 from rulebook_ralph.run.control import Orders, Pause
 from rulebook_ralph.run.lock import Held
 from rulebook_ralph.run.policy import RunTally
-from rulebook_ralph.run.project import RunOptions
+from rulebook_ralph.run.project import RunContext, RunOptions
 from rulebook_ralph.run.renewal import limits_left
 from rulebook_ralph.run.scheduler import Run
 from rulebook_ralph.tasks import edits
@@ -261,17 +261,9 @@ def run_once(
             notifier.heard(event)
 
         orders = Orders(cancelled, report=happened, clock=app.clock)
-        run = Run(
-            project,
-            options,
-            report=orders.report,
-            clock=app.clock,
-            cancelled=cancelled,
-            orders=orders,
-            reread=reread,
-        )
+        context = RunContext(report=orders.report, clock=app.clock, cancelled=cancelled, reread=reread)
         with console.steered_by(steering(orders, cancelled, happened)):
-            return cleaned(run.run(), redactor.clean_cut)
+            return cleaned(Run(project, options, context, orders).run(), redactor.clean_cut)
 
 
 def steering(

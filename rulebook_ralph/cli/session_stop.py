@@ -20,7 +20,7 @@ from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report import events
 from rulebook_ralph.run import lock
 from rulebook_ralph.run.control import Cancel, Orders
-from rulebook_ralph.run.project import Project
+from rulebook_ralph.run.project import Project, RunContext
 from rulebook_ralph.run.session import SessionNote, SessionRun, Step, Stopped, write_note
 from rulebook_ralph.tasks.text import some
 from rulebook_ralph.verify.redaction import Redactor, cleaned
@@ -65,9 +65,8 @@ def take_stop(
         orders = Orders(cancelled, report=lambda event: messages.report(cleaned(event, clean)), clock=app.clock)
         if cancel:
             orders.obey(Cancel())
-        run = SessionRun(
-            project, note, stopped, report=orders.report, clock=app.clock, cancelled=cancelled, orders=orders
-        )
+        context = RunContext(report=orders.report, clock=app.clock, cancelled=cancelled)
+        run = SessionRun(project, note, stopped, context, orders)
         try:
             is_first = note.iteration is None or held.after_death  # how far a dead hook came, recovery finds out
             step = run.begin() if is_first else run.judge()

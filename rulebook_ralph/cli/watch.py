@@ -110,9 +110,6 @@ class _Watch:
         """Until there is something to do; None where a person ends the watch. `refused` is why no run could start."""
         orders = Orders(self.ended, report=self.console.report, clock=self.app.clock)
         private = open_root(self.app)[1].private
-        me = lock.holder(private / lock.WATCH)
-        if me is None:
-            raise RalphError("the watch's lock is not held any more; give the command again")
         paths = (self.folder.prd, self.folder.config, user_config(self.app.home, self.app.environment))
         stop = self.ended.follower()
 
@@ -121,7 +118,7 @@ class _Watch:
                 stop.set()
 
         steer = steering(orders, self.ended, self.console.report)
-        with orders.heard(private, me, wake=heard), self.console.steered_by(steer):
+        with orders.heard(private, name=lock.WATCH, wake=heard), self.console.steered_by(steer):
             found = self._look(paths, stop, refused)
         if orders.paused.is_set():
             self._say("info", PAUSED.reason)

@@ -135,11 +135,12 @@ def save_state(
     files: Mapping[str, bytes],
     *,
     parent: str | None,
+    holds: str | None = None,
     message: str,
     seconds: int,
 ) -> str:
-    """Add files of the state folder (path within it -> content) to the saved state; returns the commit. Raises
-    RalphError.
+    """Add files of the state folder (path within it -> content) to the saved state; returns the commit. It holds
+    another one against `git gc`. Raises RalphError.
     """
 
     objects = repository.objects
@@ -148,7 +149,8 @@ def save_state(
     try:
         before = repository.tree_of(parent) if parent else None
         tree = tree_with(objects, before, entries, new)
-        commit = new.commit(tree, (parent,) if parent else (), message, who=_WHO, seconds=seconds)
+        parents = tuple(each for each in (parent, holds) if each)
+        commit = new.commit(tree, parents, message, who=_WHO, seconds=seconds)
         objects.save(new, reference, commit)
     except GitError as error:
         raise _unsaved(repository, error) from None

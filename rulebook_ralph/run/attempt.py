@@ -3,83 +3,62 @@
 An attempt is a function of values (`Assignment`) to values (`Outcome`); the worker is only the place where it happens.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from msgspec.structs import replace as replaced
 
 from rulebook_ralph.agents.agent import Agent, AgentLimits, Invocation
-from rulebook_ralph.config.settings import StopCriteria
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git import attempts
-from rulebook_ralph.git.capture import Captured
-from rulebook_ralph.git.landing import commit_tree
 from rulebook_ralph.git.repository import GitError
 from rulebook_ralph.git.trees import Change, changes, merge_trees
 from rulebook_ralph.process.cancellation import Cancellation, Either
 from rulebook_ralph.report.events import AgentActivity, Notice
-from rulebook_ralph.run.messages import commit_message
-from rulebook_ralph.run.ticking import with_box_ticked
+from rulebook_ralph.run.commit import commit_of
 from rulebook_ralph.run.workers import Worker
 from rulebook_ralph.tasks import parser
-from rulebook_ralph.tasks.model import Stage, Task
-from rulebook_ralph.tasks.results import MERGE, AgentResult, ParsedIteration, Verdict
+from rulebook_ralph.tasks.results import MERGE, AgentResult, Verdict
 from rulebook_ralph.tasks.text import some
-from rulebook_ralph.verify.case import Case, Judgement, StageCriteria, Verifiers
-from rulebook_ralph.verify.judge import MERGED, judge
+from rulebook_ralph.verify.case import Case, Judgement, Verifiers
+from rulebook_ralph.verify.judge import MERGED, Rule, judge
 from rulebook_ralph.verify.redaction import cleaned
 from rulebook_ralph.verify.workspace import Cancelled
 
-INTERRUPTED = Verdict(action="stop", reason="interrupted", stop_reason="interrupted", counts=False)
+_INTERRUPTED = Judgement(verdict=Verdict(action="stop", reason="interrupted", stop_reason="interrupted", counts=False))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Everything one attempt needs to know.
-
-    `base` is the commit that the work is measured against and lands on, `tree` what the agent finds: the base's, or
-    what attempts before left. `checks_base` is the commit whose check files count as the base's.
+    """Everything that one attempt needs to know. `case` is what the judge will see, as far as it is known: its tree is
+    what the agent finds, the base's or what attempts before left.
     """
 
-    project: str
-    number: int
-    task: Task
-    stage: Stage
-    attempt: int
-    last_stage: bool
-    implements: bool
-    criteria: tuple[StageCriteria, ...]
-    stop_criteria: StopCriteria
-    base: str
-    checks_base: str
-    tree: str
+    case: Case
     prompt: str
     agent: Agent
     executor: str
     model: str
     environment: Mapping[str, str]
     limits: AgentLimits
-    run_limited: bool
     output_file: Path
     seconds: int
     sign: bool = False
-    approved: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one attempt gave. `tree` is what was judged; `commit` the candidate, made where the task completes;
-    `snapshot` keeps the attempt. `unmerged`: it held, but cannot be brought onto the branch as it is by now.
+    """What one attempt gave. `case` is what was judged, interrupted until then; `commit` the candidate, made where the
+    task completes; `snapshot` keeps the attempt. `unmerged`: it held, but cannot be brought onto the branch as it is.
     """
 
     assignment: Assignment
+    case: Case
     result: AgentResult
-    parsed: ParsedIteration
-    changes: tuple[Change, ...]
-    tree: str
     snapshot: str
-    judgement: Judgement
+    changes: tuple[Change, ...] = ()
+    judgement: Judgement = _INTERRUPTED
     commit: str | None = None
     unmerged: bool = False
 
@@ -92,120 +71,65 @@ class Outcome:
         """Whether a commit is to go onto the branch."""
         return self.commit is not None and self.verdict.action == "complete"
 
+    def said(self, verdict: Verdict) -> "Outcome":
+        """The outcome with another verdict, by which nothing lands."""
+        return replace(self, judgement=replace(self.judgement, verdict=verdict), commit=None)
+
 
 def attempt(assignment: Assignment, worker: Worker, verifiers: Verifiers) -> Outcome:
     """Have the agent work, read what it made, keep it, judge it, and make the commit of what holds."""
+    case = assignment.case
     try:
-        assignment = _prepared(assignment, worker, verifiers)
+        case = _prepared(case, worker, verifiers)
     except Cancelled:
-        return _not_begun(assignment, verifiers)
+        killed = AgentResult(agent=assignment.agent.name, status="killed", killed_by="interrupted")
+        return _kept(assignment, case, killed, verifiers)
     result = _execute(assignment, worker, verifiers)
-    parsed = cleaned(parser.parse(result), verifiers.redactor.clean_cut)
+    case = replace(case, result=result, parsed=cleaned(parser.parse(result), verifiers.redactor.clean_cut))
     try:
-        try:
-            captured, snapshot = _captured(assignment, worker, verifiers)
-        except GitError as error:
-            if error.code < 0:
-                raise
-            captured, snapshot = _captured(assignment, worker, verifiers, anew=True)
+        outcome = _captured(assignment, case, result, worker, verifiers)
     except (GitError, RalphError) as error:
-        if worker.is_there and (not isinstance(error, GitError) or error.code >= 0):
+        if worker.is_there and not _has_killed_git(error):
             raise
-        return _unreadable(assignment, verifiers, result, parsed, str(error))
-    for note in captured.notes:
-        worker.report(Notice("warning", note))
-    return judged(assignment, captured.tree, worker, verifiers, result=result, parsed=parsed, snapshot=snapshot)
+        told = f"what the agent left could not be read: {error}"
+        feedback = f"{told[0].upper()}{told[1:]}. The next attempt begins where this one did. Leave no such files."
+        verdict = Verdict(action="continue", hook="agent", reason=told, feedback=feedback)
+        return _kept(assignment, case, result, verifiers).said(verdict)
+    return judged(outcome, worker, verifiers)
 
 
-def _captured(
-    assignment: Assignment, worker: Worker, verifiers: Verifiers, *, anew: bool = False
-) -> tuple[Captured, str]:
-    """What the agent left, read and saved. Raises GitError where a person's `git gc --prune=now` took some of it before
-    a ref named it: it still stands in the clone then.
+def judged(outcome: Outcome, worker: Worker, verifiers: Verifiers, *, only: Sequence[Rule] | None = None) -> Outcome:
+    """The outcome with its judgement, and with the commit of what completes its task; by some of the rules alone where
+    the work holds by itself, and only its base is another one.
     """
-    captured = worker.capture(anew=anew)
-    snapshot = _keep(assignment, captured.tree, verifiers)
-    repository = verifiers.repository
-    for change in changes(repository, assignment.base, captured.tree):
-        if change.after and not change.is_gitlink and repository.objects.find(change.after.oid) is None:
-            raise GitError(("cat-file", change.after.oid), 128, f"{change.path} is gone from git's objects")
-    return captured, snapshot
-
-
-def _unreadable(
-    assignment: Assignment, verifiers: Verifiers, result: AgentResult, parsed: ParsedIteration, why: str
-) -> Outcome:
-    """The outcome of an attempt that left what cannot be read: a file larger than a disk, or no folder at all."""
-    told = f"what the agent left could not be read: {why}"
-    feedback = f"{told[0].upper()}{told[1:]}. The next attempt begins where this one did. Leave no such files."
-    verdict = Verdict(action="continue", hook="agent", reason=told, feedback=feedback)
-    tree = verifiers.repository.tree_of(assignment.tree)
-    return Outcome(
-        assignment=assignment,
-        result=result,
-        parsed=parsed,
-        changes=(),
-        tree=tree,
-        snapshot=_keep(assignment, tree, verifiers),
-        judgement=Judgement(verdict=verdict),
-    )
-
-
-def judged(
-    assignment: Assignment,
-    tree: str,
-    worker: Worker,
-    verifiers: Verifiers,
-    *,
-    result: AgentResult,
-    parsed: ParsedIteration,
-    snapshot: str,
-    merged: bool = False,
-) -> Outcome:
-    """The outcome of an attempt that left that tree. `merged`: it holds by itself, and only what another base changes
-    is judged again.
-    """
-    repository = verifiers.repository
+    case, assignment = outcome.case, outcome.assignment
     verifiers = replace(verifiers, report=worker.report, gates=verifiers.gates.reporting(worker.report))
-    outcome = Outcome(
-        assignment=assignment,
-        result=result,
-        parsed=parsed,
-        changes=changes(repository, assignment.base, tree),
-        tree=tree,
-        snapshot=snapshot,
-        judgement=Judgement(verdict=INTERRUPTED),
-    )
+    found = changes(verifiers.repository, case.base, case.tree)
+    outcome = replace(outcome, changes=found, judgement=_INTERRUPTED)
     try:
-        with worker.paying(assignment.number):
-            case = _case(assignment, tree, result, parsed)
-            judgement = judge(case, verifiers, only=MERGED if merged else None)
+        with worker.ledger.paying(case.iteration):
+            judgement = judge(case, verifiers, only=only)
     except Cancelled:
         return outcome
     outcome = replace(outcome, judgement=judgement)
-    if judgement.verdict.action != "complete" or not assignment.last_stage or not outcome.changes:
+    if judgement.verdict.action != "complete" or not case.last_stage or not outcome.changes:
         return outcome
-    return _with_commit(outcome, verifiers)
+    try:
+        tree, commit = commit_of(case, judgement, verifiers, agent=assignment.agent.name, sign=assignment.sign)
+    except GitError as error:
+        told = f"the commit could not be made: {error.stderr.strip() or error}"
+        return outcome.said(Verdict(action="stop", hook="commit", reason=told, stop_reason="error", counts=False))
+    return replace(outcome, case=replace(case, tree=tree), commit=commit)
 
 
 def on_top_of(tip: str, checks_base: str, outcome: Outcome, worker: Worker, verifiers: Verifiers) -> Outcome:
     """Work that holds, brought onto a branch that moved meanwhile and judged there."""
-    assignment = outcome.assignment
-    merged = merge_trees(verifiers.repository, assignment.base, tip, outcome.tree)
-    moved = replace(assignment, base=tip, checks_base=checks_base)
+    merged = merge_trees(verifiers.repository, outcome.case.base, tip, outcome.case.tree)
+    case = replace(outcome.case, base=tip, checks_base=checks_base)
     if merged.tree is None:
-        return _sent_back(replace(outcome, assignment=moved), merged.conflicts)
-    again = judged(
-        moved,
-        merged.tree,
-        worker,
-        verifiers,
-        result=outcome.result,
-        parsed=outcome.parsed,
-        snapshot=outcome.snapshot,
-        merged=True,
-    )
-    kept = outcome.judgement
+        return _sent_back(replace(outcome, case=case), merged.conflicts)
+    moved = replace(outcome, case=replace(case, tree=merged.tree), commit=None)
+    again, kept = judged(moved, worker, verifiers, only=MERGED), outcome.judgement
     joined = replace(
         again.judgement,
         changed_checks=kept.changed_checks,
@@ -213,46 +137,33 @@ def on_top_of(tip: str, checks_base: str, outcome: Outcome, worker: Worker, veri
         review=kept.review,
         log=(*kept.log, *again.judgement.log),
     )
+    again = replace(again, judgement=joined)
     if joined.verdict.action != "continue":  # it holds, or nobody can say
-        return replace(again, judgement=joined)
+        return again
     told = (
         "Your work held where you did it, but it does not together with what landed on the branch meanwhile. Both "
         f"stand in the tree now. Make them work together, and leave what the others did.\n\n{joined.verdict.feedback}"
     )
     reason = f"does not hold on top of what landed meanwhile: {joined.verdict.reason}"
     verdict = Verdict(action="continue", hook=MERGE, reason=reason, feedback=told, counts=False)
-    return replace(again, judgement=replace(joined, verdict=verdict), commit=None, unmerged=True)
+    return replace(again.said(verdict), unmerged=True)
 
 
-def _prepared(assignment: Assignment, worker: Worker, verifiers: Verifiers) -> Assignment:
-    """The assignment, its tree standing in the clone: the base's where what was left cannot be set up, as an agent may
-    have broken what its dependencies are read from. Raises RalphError where the base cannot be set up either.
+def _prepared(case: Case, worker: Worker, verifiers: Verifiers) -> Case:
+    """The case, its tree standing in the clone: the base's where what was left cannot be set up, as an agent may have
+    broken what its dependencies are read from. Raises RalphError where the base cannot be set up either.
     """
     try:
-        worker.prepare(assignment.base, assignment.tree)
+        worker.prepare(case.base, case.tree)
     except RalphError as error:
-        tree_of = verifiers.repository.tree_of
-        if tree_of(assignment.tree) == tree_of(assignment.base):
+        base = verifiers.repository.tree_of(case.base)
+        if case.tree == base:
             raise
-        told = f"the unfinished work at {assignment.task.id} is nothing to go on from: {error}"
+        told = f"the unfinished work at {case.task.id} is nothing to go on from: {error}"
         worker.report(Notice("warning", told))
-        worker.prepare(assignment.base, assignment.base)
-        return replace(assignment, tree=assignment.base)
-    return assignment
-
-
-def _not_begun(assignment: Assignment, verifiers: Verifiers) -> Outcome:
-    """The outcome of an attempt whose run was ended while the clone was set up."""
-    tree = verifiers.repository.tree_of(assignment.tree)
-    return Outcome(
-        assignment=assignment,
-        result=AgentResult(agent=assignment.agent.name, status="killed", killed_by="interrupted"),
-        parsed=ParsedIteration(),
-        changes=changes(verifiers.repository, assignment.base, tree),
-        tree=tree,
-        snapshot=_keep(assignment, tree, verifiers),
-        judgement=Judgement(verdict=INTERRUPTED),
-    )
+        worker.prepare(case.base, base)
+        return replace(case, tree=base)
+    return case
 
 
 def _execute(assignment: Assignment, worker: Worker, verifiers: Verifiers) -> AgentResult:
@@ -274,7 +185,8 @@ def _execute(assignment: Assignment, worker: Worker, verifiers: Verifiers) -> Ag
     )
     if result.killed_by == "interrupted" and not verifiers.cancelled.is_set():
         result = replaced(result, killed_by="stopped")
-    return cleaned(worker.priced(result, assignment.executor, assignment.model), verifiers.redactor.clean_cut)
+    result = worker.roster.completed(result, assignment.executor, assignment.model)
+    return cleaned(result, verifiers.redactor.clean_cut)
 
 
 def _with_short_paths(worker: Worker) -> Callable[[AgentActivity], None]:
@@ -290,64 +202,53 @@ def _with_short_paths(worker: Worker) -> Callable[[AgentActivity], None]:
     return report
 
 
-def _keep(assignment: Assignment, tree: str, verifiers: Verifiers) -> str:
-    """Save the attempt under its ref, whatever the judge will say; returns the commit."""
-    return attempts.save_attempt(
-        verifiers.repository,
+def _captured(assignment: Assignment, case: Case, result: AgentResult, worker: Worker, verifiers: Verifiers) -> Outcome:
+    """What the agent left, read and saved; read anew where a person's `git gc --prune=now` took some of it before a ref
+    named it, as it still stands in the clone then.
+    """
+
+    def read(*, anew: bool = False) -> Outcome:
+        captured = worker.capture(anew=anew)
+        outcome = _kept(assignment, replace(case, tree=captured.tree), result, verifiers)
+        for change in outcome.changes:
+            if change.after and not change.is_gitlink and objects.find(change.after.oid) is None:
+                raise GitError(("cat-file", change.after.oid), 128, f"{change.path} is gone from git's objects")
+        for note in captured.notes:
+            worker.report(Notice("warning", note))
+        return outcome
+
+    objects = verifiers.repository.objects
+    try:
+        return read()
+    except GitError as error:
+        if _has_killed_git(error):
+            raise
+    return read(anew=True)
+
+
+def _has_killed_git(error: Exception) -> bool:
+    """Whether git came to no end with it, within its limit of time."""
+    return isinstance(error, GitError) and error.code < 0
+
+
+def _kept(assignment: Assignment, case: Case, result: AgentResult, verifiers: Verifiers) -> Outcome:
+    """The attempt, not judged yet, saved under its ref, whatever the judge will say."""
+    repository, name = verifiers.repository, case.task.id
+    snapshot = attempts.save_attempt(
+        repository,
         attempts.Attempt(
-            reference=attempts.attempt_reference(assignment.project, assignment.task.id, assignment.number),
-            tree=tree,
-            base=assignment.base,
+            reference=attempts.attempt_reference(case.project, name, case.iteration),
+            tree=case.tree,
+            base=case.base,
             prompt=verifiers.redactor.clean(assignment.prompt),
             output_file=assignment.output_file,
             clean=verifiers.redactor.clean_blocks,
-            message=f"ralph: attempt {assignment.attempt} at {assignment.task.id} (iteration {assignment.number})",
+            message=f"ralph: attempt {case.attempt} at {name} (iteration {case.iteration})",
         ),
         seconds=assignment.seconds,
     )
-
-
-def _case(assignment: Assignment, tree: str, result: AgentResult, parsed: ParsedIteration) -> Case:
-    return Case(
-        project=assignment.project,
-        task=assignment.task,
-        stage=assignment.stage,
-        attempt=assignment.attempt,
-        iteration=assignment.number,
-        last_stage=assignment.last_stage,
-        implements=assignment.implements,
-        criteria=assignment.criteria,
-        stop_criteria=assignment.stop_criteria,
-        base=assignment.base,
-        checks_base=assignment.checks_base,
-        started_from=assignment.tree,
-        tree=tree,
-        result=result,
-        parsed=parsed,
-        run_limited=assignment.run_limited,
-        approved=assignment.approved,
-    )
-
-
-def _with_commit(outcome: Outcome, verifiers: Verifiers) -> Outcome:
-    """The outcome with its commit: the judged tree, its task's box ticked."""
-    assignment, judgement = outcome.assignment, outcome.judgement
-    tree = with_box_ticked(
-        verifiers.repository,
-        outcome.tree,
-        assignment.task,
-        tell=lambda text: verifiers.report(Notice("info", text)),
-    )
-    message = commit_message(assignment, outcome.parsed.summary, judgement)
-    try:
-        commit = commit_tree(verifiers.repository, tree, (assignment.base,), message, sign=assignment.sign)
-    except GitError as error:
-        told = f"the commit could not be made: {error.stderr.strip() or error}"
-        verdict = Verdict(action="stop", hook="commit", reason=told, stop_reason="error", counts=False)
-        return replace(outcome, judgement=replace(judgement, verdict=verdict))
-    for ticked in (tree, commit):  # no gate looks at the box, so nothing is run again on it
-        verifiers.gates.known_as(outcome.tree, ticked)
-    return replace(outcome, tree=tree, commit=commit)
+    found = changes(repository, case.base, case.tree)
+    return Outcome(assignment=assignment, case=case, result=result, snapshot=snapshot, changes=found)
 
 
 def _sent_back(outcome: Outcome, conflicts: tuple[str, ...]) -> Outcome:
@@ -366,11 +267,4 @@ def _sent_back(outcome: Outcome, conflicts: tuple[str, ...]) -> Outcome:
         counts=False,
         starts_anew=True,
     )
-    judgement = replace(outcome.judgement, verdict=verdict)
-    return replace(outcome, judgement=judgement, commit=None, unmerged=True)
-
-
-def given_up(judgement: Judgement, reason: str) -> Judgement:
-    """The judgement of an attempt whose agent failed too often at the task: a person has to look at it."""
-    verdict = Verdict(action="stop", hook="agent", reason=reason, stop_reason="blocked", counts=False)
-    return replace(judgement, verdict=verdict)
+    return replace(outcome.said(verdict), unmerged=True)

@@ -1,45 +1,26 @@
 """Where completed work lands: the user's branch, or a ref of Ralph's own while the branch cannot follow."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git import attempts, landing
 from rulebook_ralph.git.repository import GitError, Repository
 from rulebook_ralph.git.trees import merge_trees
 from rulebook_ralph.report.events import BranchWaiting, Event
-from rulebook_ralph.tasks.model import STATE_FOLDER
+from rulebook_ralph.tasks.model import STATE_FOLDER, Prd
 from rulebook_ralph.tasks.prd_file import decode_prd
 from rulebook_ralph.tasks.text import some
 from rulebook_ralph.verify.workspace import Cancelled
-
-
-@dataclass(frozen=True, slots=True)
-class Landed:
-    """The commit is on the branch, or on Ralph's own ref where the branch waits."""
-
-    commit: str
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """Somebody committed meanwhile: the work is to be judged on top of that first."""
 
 
 class Branch:
     """The branch of one run. `holds` says whether a tree that Ralph put together holds before it goes on the branch."""
 
     def __init__(
-        self,
-        repository: Repository,
-        name: str,
-        project: str,
-        *,
-        holds: Callable[[str], bool],
-        report: Callable[[Event], None],
+        self, repository: Repository, prd: Prd, *, holds: Callable[[str], bool], report: Callable[[Event], None]
     ) -> None:
-        self.name = name
-        self.reference = f"refs/ralph/{project}/tip"
+        self.name = prd.work_branch
+        self.reference = f"refs/ralph/{prd.project}/tip"
         self.waiting: landing.NotAdvanced | None = None
         self._repository = repository
         self._holds = holds
@@ -71,19 +52,21 @@ class Branch:
         """The name under which git finds all of the work now."""
         return self.reference if self.waiting else self.name
 
-    def land(self, commit: str, base: str, *, reason: str) -> Landed | Moved:
-        """Put a commit whose parent is `base` onto the branch; safe to be done again after a crash."""
+    def land(self, commit: str, base: str, *, reason: str) -> str | None:
+        """Put a commit whose parent is `base` onto the branch, or onto Ralph's own ref where the branch waits; safe to
+        be done again after a crash. The commit as it landed, None where the branch moved: the work is to be judged on
+        top of that first.
+        """
         own, there = self._refs()
         if (own or there) != base:
             landed = self._landed(commit, base, within=own or there)
-            if landed is None:
-                return Moved()
-            self.follow()
-            return Landed(landed)
+            if landed is not None:
+                self.follow()
+            return landed
         if own is not None or not self._advance(commit, base, reason):
             self._repository.objects.move(self.reference, commit)
             self.follow()
-        return Landed(commit)
+        return commit
 
     def follow(self) -> bool:
         """Bring in what waits on Ralph's own ref, if there is any; whether nothing waits any more."""

@@ -8,8 +8,8 @@ from rulebook_ralph.git.landing import commit_tree
 from rulebook_ralph.git.objects import Entry
 from rulebook_ralph.git.trees import changes, with_entries
 from rulebook_ralph.run.journal import PROGRESS
+from rulebook_ralph.run.parts import Parts
 from rulebook_ralph.run.policy import Stop
-from rulebook_ralph.run.start import Prepared
 from rulebook_ralph.tasks import disk
 from rulebook_ralph.tasks.model import STATE_FOLDER
 from rulebook_ralph.tasks.review import feedback
@@ -22,12 +22,12 @@ MOST_REVIEWS = 2
 _LARGEST_FILE = 16 * 1024 * 1024
 
 
-def final_review(prepared: Prepared) -> tuple[str, ...]:
+def final_review(parts: Parts) -> tuple[str, ...]:
     """Have the final reviewer look at the work of all tasks; those that its findings reopen."""
-    reviewers, repository = prepared.verifiers.reviewers, prepared.project.repository
-    if reviewers is None or not prepared.config.defaults.final_reviewer:
+    reviewers, repository = parts.verifiers.reviewers, parts.project.repository
+    if reviewers is None or not parts.config.defaults.final_reviewer:
         return ()
-    journal, made = prepared.journal, {}
+    journal, made = parts.journal, {}
     for task in journal.prd.tasks:
         last = journal.last(task)
         if task.status == "completed" and last is not None and last.commit:
@@ -35,57 +35,57 @@ def final_review(prepared: Prepared) -> tuple[str, ...]:
     if not made:
         return ()
     commits = [made[number] for number in sorted(made)]
-    base, tip = f"{commits[0][1]}^", prepared.branch.tip()
+    base, tip = f"{commits[0][1]}^", parts.branch.tip()
     change = ReviewedChange(title=f"all tasks of {journal.prd.project}", base=base, tree=tip)
-    review = reviewers.review(reviewer_of_branch(prepared.config), "final", change, prepared.report)
+    review = reviewers.review(reviewer_of_branch(parts.config), "final", change, parts.report)
     if review.decision != "REVISE":
         if review.decision == "UNDECIDED":
-            prepared.notice("warning", f"the final review came to no decision: {review.reason}")
+            parts.notice("warning", f"the final review came to no decision: {review.reason}")
         return ()
     files = (frozenset(each.path for each in changes(repository, f"{commit}^", commit)) for _, commit in commits)
     found = by_task(review, [TaskCommit(task_id, paths) for (task_id, _), paths in zip(commits, files, strict=True)])
-    prepared.notice("info", f"the final review sent back: {some(sorted(found))}")
+    parts.notice("info", f"the final review sent back: {some(sorted(found))}")
     journal.reopen({task_id: feedback(own) for task_id, own in found.items()})
     return tuple(found)
 
 
-def honest(prepared: Prepared, stop: Stop) -> Stop:
+def honest(parts: Parts, stop: Stop) -> Stop:
     """The stop as it may be said: nothing is complete while a required gate is red, or the branch waits."""
     if stop.stop_reason != "complete":
         return stop
-    red = prepared.verifiers.gates.red_required(prepared.branch.tip())
+    red = parts.verifiers.gates.red_required(parts.branch.tip())
     if red:
         return Stop("blocked", f"{stop.reason}, but required gates are red: {some(red)}")
-    if prepared.branch.waiting is not None:
-        return Stop("blocked", f"{stop.reason}, but {prepared.branch.why_it_waits}")
+    if parts.branch.waiting is not None:
+        return Stop("blocked", f"{stop.reason}, but {parts.branch.why_it_waits}")
     return stop
 
 
-def commit_state(prepared: Prepared, message: str) -> None:
+def commit_state(parts: Parts, message: str) -> None:
     """Commit the state folder onto the branch, in a commit of its own; nothing where nothing of it changed."""
-    repository, journal, branch = prepared.project.repository, prepared.journal, prepared.branch
-    if prepared.config.git.state_commit == "none" or journal.saved is None or branch.waiting is not None:
+    repository, journal, branch = parts.project.repository, parts.journal, parts.branch
+    if parts.config.git.state_commit == "none" or journal.saved is None or branch.waiting is not None:
         return
     if repository.branch() != branch.name and journal.is_here():
         return  # files that git does not know here would keep a person from switching to the branch
     if repository.answer("check-ignore", "-q", "--", f"{STATE_FOLDER}/prd.json") is not None:
         return
     tip = branch.tip()
-    tree = with_entries(repository, tip, _changed(prepared, tip))
+    tree = with_entries(repository, tip, _changed(parts, tip))
     if tree == repository.tree_of(tip):
         return
-    commit = commit_tree(repository, tree, (tip,), f"{message}\n", sign=prepared.opening.sign)
+    commit = commit_tree(repository, tree, (tip,), f"{message}\n", sign=parts.sign)
     branch.land(commit, tip, reason=message)
 
 
-def _changed(prepared: Prepared, tip: str) -> Iterator[tuple[str, Entry | None]]:
+def _changed(parts: Parts, tip: str) -> Iterator[tuple[str, Entry | None]]:
     """The state's files that differ from the branch's: the saved ones, and a person's beside them."""
-    repository, journal = prepared.project.repository, prepared.journal
+    repository, journal = parts.project.repository, parts.journal
     there, saved = (attempts.entries_of_state(repository, each) for each in (tip, journal.saved or tip))
     wanted = {name: entry for name, entry in saved.items() if there.get(name) != entry}
-    is_here = repository.branch() == prepared.branch.name  # else it is another branch's files that stand in the folder
-    for name in _beside(prepared) if is_here else [PROGRESS]:
-        data = disk.content_of(prepared.project.folder.path / name) if is_here else journal.progress_bytes
+    is_here = repository.branch() == parts.branch.name  # else it is another branch's files that stand in the folder
+    for name in _beside(parts) if is_here else [PROGRESS]:
+        data = disk.content_of(parts.project.folder.path / name) if is_here else journal.progress_bytes
         if data is not None and len(data) <= _LARGEST_FILE:
             wanted[name] = Entry("100644", repository.objects.blob(data))
     for name, entry in wanted.items():
@@ -95,11 +95,11 @@ def _changed(prepared: Prepared, tip: str) -> Iterator[tuple[str, Entry | None]]
             yield f"{STATE_FOLDER}/{name}", None
 
 
-def _beside(prepared: Prepared) -> Iterator[str]:
+def _beside(parts: Parts) -> Iterator[str]:
     """progress.txt, and the files that a person keeps beside the state, unless they hold a secret."""
-    folder = prepared.project.folder
+    folder = parts.project.folder
     yield PROGRESS
-    clean = prepared.redactor.clean
+    clean = parts.redactor.clean
     names = [
         "config.yaml",
         CONFIG_SCHEMA_NAME,

@@ -126,10 +126,13 @@ class Orders:
         self.either = Either(cancelled, self.paused) if isinstance(cancelled, Cancellation) else cancelled
 
     @contextmanager
-    def heard(self, private: Path, me: Holder, *, wake: Callable[[], None] | None = None) -> Iterator[None]:
-        """Take orders from other terminals meanwhile, in the name of the holder of the project's lock. `wake` is called
-        in another thread when there is something for the run's own.
+    def heard(self, private: Path, *, name: str = lock.LOCK, wake: Callable[[], None] | None = None) -> Iterator[None]:
+        """Take orders from other terminals meanwhile, in the name of the holder of that lock, which is this process.
+        `wake` is called in another thread when there is something for the run's own.
         """
+        me = lock.holder(private / name)
+        if me is None:
+            raise RalphError(f"the lock {private / name} is not held any more; give the command again")
         self._wake = wake or _nothing
         self._inbox = inbox = Inbox(private, me, self._take)
         with inbox:

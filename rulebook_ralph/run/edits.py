@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.errors import RalphError
+from rulebook_ralph.run.project import Say
 from rulebook_ralph.tasks import disk, merge, prd_file
 from rulebook_ralph.tasks.model import LOOP_FIELDS, Prd, Task
 from rulebook_ralph.tasks.prd_file import problems_of
 from rulebook_ralph.tasks.text import json_path
 
-Notice = Callable[[str, str], None]
 MOST_VERSIONS = 64
 """So many of this run's own versions are known without asking git."""
 _MOST_OF_ONE = 32
@@ -40,7 +40,7 @@ class PrdFile:
         *,
         saved_version: Callable[[str], Prd | None],
         clock: Clock,
-        notice: Notice,
+        notice: Say,
         aside: Path | None = None,
     ) -> None:
         self.prd = prd

@@ -18,13 +18,12 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git import attempts
 from rulebook_ralph.git.repository import Repository
 from rulebook_ralph.run.edits import PrdFile, SessionPrdFile
-from rulebook_ralph.run.project import Project
+from rulebook_ralph.run.project import Project, Say
 from rulebook_ralph.tasks import disk, history, lifecycle, prd_file, progress
 from rulebook_ralph.tasks.iteration import Decision, Iteration
 from rulebook_ralph.tasks.lifecycle import Trigger, advance
-from rulebook_ralph.tasks.model import LAST_ITERATION, STATE_FOLDER, Prd, Stage, Task
+from rulebook_ralph.tasks.model import LAST_ITERATION, STATE_FOLDER, Prd, Task
 
-Notice = Callable[[str, str], None]
 _OPEN = re.compile(r"^Open:((?: \d+)+)$", re.MULTILINE)
 _FILES = re.compile(r"^Files:((?: [\w./-]+)+)$", re.MULTILINE)
 PROGRESS = "progress.txt"
@@ -33,7 +32,7 @@ PROGRESS = "progress.txt"
 class Journal:
     """One project's state, for one run that holds its lock."""
 
-    def __init__(self, project: Project, prd: Prd, *, clock: Clock, notice: Notice, takes_edits: bool = True) -> None:
+    def __init__(self, project: Project, prd: Prd, *, clock: Clock, notice: Say, takes_edits: bool = True) -> None:
         self._project = project
         self._clock = clock
         self._reference = attempts.state_reference(prd.project)
@@ -136,17 +135,24 @@ class Journal:
 
     # The steps
 
-    def open(self, record: Iteration, stage: Stage) -> None:
+    def open(self, record: Iteration) -> None:
         """Step 1: the record in phase executing, its task in iteration."""
-        number = record.iteration_number
         self._begin()
-        self._open.add(number)
-        task = lifecycle.opened(self.prd.task(record.task_id), stage=stage, number=number, at=record.started_at)
-        self._save({history.name_of(number): history.encode(record)}, self.prd.replacing(task))
+        self._open.add(record.iteration_number)
+        self._save({history.name_of(record.iteration_number): history.encode(record)}, self._with_task_open(record))
 
     def judged(self, record: Iteration) -> None:
-        """Step 2: the verdict, the candidate commit and what follows from them. From here the end is decided."""
-        self._save({history.name_of(record.iteration_number): history.encode(record)}, None)
+        """Step 2: the verdict, the candidate commit and what follows from them. From here the end is decided. What a
+        person approves is opened by it.
+        """
+        is_open = record.iteration_number in self._open
+        self._open.add(record.iteration_number)
+        prd = None if is_open else self._with_task_open(record)
+        self._save({history.name_of(record.iteration_number): history.encode(record)}, prd, holds=record.commit)
+
+    def _with_task_open(self, record: Iteration) -> Prd:
+        number, task = record.iteration_number, self.prd.task(record.task_id)
+        return self.prd.replacing(lifecycle.opened(task, stage=record.stage, number=number, at=record.started_at))
 
     def settle(self, record: Iteration, decision: Decision, *, reason: str) -> Iteration:
         """The steps after the branch: prd.json, progress.txt, the record in phase settled; returns that."""
@@ -181,14 +187,14 @@ class Journal:
 
     # Saving: the ref first, then its copy
 
-    def _save(self, files: Mapping[str, bytes], prd: Prd | None) -> None:
+    def _save(self, files: Mapping[str, bytes], prd: Prd | None, *, holds: str | None = None) -> None:
         changed = dict(files)
         self._begin()
         if prd is not None and prd != self.prd:
             if prd.updated_at == self.prd.updated_at:
                 prd = replace(prd, updated_at=self.now())
             changed["prd.json"] = self._file.put(prd)
-        self._commit(changed)
+        self._commit(changed, holds=holds)
         self._unwritten |= {name: data for name, data in changed.items() if name != "prd.json"}
         self.write_files()
 
@@ -197,7 +203,7 @@ class Journal:
         if self._saved is None:
             self._commit({"prd.json": self._file.put(self.prd)})
 
-    def _commit(self, files: Mapping[str, bytes]) -> None:
+    def _commit(self, files: Mapping[str, bytes], *, holds: str | None = None) -> None:
         opened = f"\nOpen:{''.join(f' {number}' for number in sorted(self._open))}" if self._open else ""
         names = sorted({*files, *self._unwritten} - {PROGRESS})  # what a crash at this moment leaves to be written
         opened += f"\nFiles: {' '.join(names)}" if names else ""
@@ -206,6 +212,7 @@ class Journal:
             self._reference,
             files,
             parent=self._saved,
+            holds=holds,
             message=f"ralph: state\n\nUpdated: {self.prd.updated_at}{opened}\n",
             seconds=self._clock.seconds(),
         )

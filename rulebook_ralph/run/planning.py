@@ -27,10 +27,11 @@ from rulebook_ralph.config.settings import AskedModel, Config
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.git.repository import GitError, Repository, within_state
 from rulebook_ralph.run.excerpts import few
+from rulebook_ralph.run.parts import workspace_of
 from rulebook_ralph.run.project import Project
 from rulebook_ralph.run.prompt import gate_line
 from rulebook_ralph.run.templates import BUILT_IN_ALONE, PLAN, Templates
-from rulebook_ralph.run.verifying import OwnClones, workspace_of
+from rulebook_ralph.run.verifying import OwnClones
 from rulebook_ralph.tasks.edits import extended
 from rulebook_ralph.tasks.model import Json, Prd
 from rulebook_ralph.tasks.plan import MOST_TASKS, Plan, PlanAnswer, unfit

@@ -18,7 +18,7 @@ from rulebook_ralph.config.settings import Config, Reviewer
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.git import attempts
 from rulebook_ralph.git.repository import Repository
-from rulebook_ralph.run.project import Project, RunOptions
+from rulebook_ralph.run.project import Project, RunOptions, Say
 from rulebook_ralph.tasks import disk, edits
 from rulebook_ralph.tasks.model import Prd, Task, problem_with_id
 from rulebook_ralph.tasks.prd_file import PRD_NAME
@@ -26,10 +26,8 @@ from rulebook_ralph.tasks.text import Problem, escaped, nearest, some
 from rulebook_ralph.verify import reviewers
 from rulebook_ralph.verify.rules import unsatisfiable
 
-Notice = Callable[[str, str], None]
 
-
-def require_means(config: Config, roster: Roster, prd: Prd, options: RunOptions, notice: Notice) -> None:
+def require_means(config: Config, roster: Roster, prd: Prd, options: RunOptions, notice: Say) -> None:
     """Raises RalphError where what is asked for cannot be worked on: its tasks, agents, reviewers, criteria, limits."""
     require_known_tasks(prd, options.only)
     able = AbleAgents(config, roster, notice)
@@ -110,7 +108,7 @@ def never_completed(config: Config, prd: Prd) -> Iterator[tuple[Task, str]]:
             yield task, problem
 
 
-def look_at_criteria(prd: Prd, *, strict: bool, notice: Notice) -> None:
+def look_at_criteria(prd: Prd, *, strict: bool, notice: Say) -> None:
     """Tells which open tasks do not say themselves what completes them; raises RalphError for them when `strict`."""
     without = [task.id for task in requirements.tasks_without_criteria(prd)]
     if without and strict:
@@ -175,7 +173,7 @@ def require_committer(repository: Repository) -> bool:
 class AbleAgents:
     """Looks at each executor once, and tells what is wrong with it once."""
 
-    def __init__(self, config: Config, roster: Roster, notice: Notice) -> None:
+    def __init__(self, config: Config, roster: Roster, notice: Say) -> None:
         self._config = config
         self._roster = roster
         self._notice = notice

@@ -1,17 +1,31 @@
-"""What a run works on: the user's repository with its state folder and configuration, and what is asked of the run."""
+"""What a run works on, what is asked of it, and what is around it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event as Flag
+from typing import Literal
 
+from rulebook_ralph.agents.agent import Agent
+from rulebook_ralph.clock import Clock
 from rulebook_ralph.config.settings import Config
 from rulebook_ralph.git.repository import Repository
+from rulebook_ralph.report.events import Event
 from rulebook_ralph.tasks.disk import StateFolder
+
+Say = Callable[[Literal["info", "warning"], str], None]
+"""How something is said to the person outside the rhythm of iterations."""
+
+
+def _as_it_is() -> None:
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """One project. `environment` is what agents, gates and git get; `cache` is the folder for Ralph's clones."""
+    """The user's repository with its state folder and configuration. `environment` is what agents, gates and git get;
+    `cache` is the folder for Ralph's clones.
+    """
 
     root: Path
     repository: Repository
@@ -55,3 +69,16 @@ class RunOptions:
     branch: str = ""
     again: str = "ralph resume"
     session_of: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """What is around a run: who hears what happens, the time, and what ends it. `reread` reads the configuration again,
+    where edits of it count; `session` is an agent that works in the person's own tree, in place of all others.
+    """
+
+    report: Callable[[Event], None]
+    clock: Clock
+    cancelled: Flag
+    reread: Callable[[], Config | None] = _as_it_is
+    session: Agent | None = None

@@ -6,7 +6,7 @@ append-only and what is left out of a long one moves in blocks of entries.
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from rulebook_ralph.config import requirements
 from rulebook_ralph.config.settings import Config, StopCriteria, VerificationStep
 from rulebook_ralph.run import templates
 from rulebook_ralph.run.excerpts import Rest, built_on, few, recent_progress, status_table, task_list
+from rulebook_ralph.run.project import Say
 from rulebook_ralph.run.templates import BUILT_IN_ALONE, SUFFIX, VARIABLES, BrokenTemplateError, Templates
 from rulebook_ralph.tasks.criteria import External, MultiStage, Semantic, Verification, with_acceptance_criteria
 from rulebook_ralph.tasks.criteria_reading import part_verification
@@ -182,7 +183,7 @@ def _fixed_tokens(name: str, own: Templates) -> int:
 class TemplateFiles:
     """Makes the prompts of a run. `say` is told once of each edit: that it holds now, or why the last one goes on."""
 
-    def __init__(self, folder: Path, say: Callable[[str, str], None]) -> None:
+    def __init__(self, folder: Path, say: Say) -> None:
         self._folder = folder
         self._say = say
         self._read = templates.read(folder)

@@ -13,8 +13,8 @@ from rulebook_ralph.run import preflight, prompt, summaries, templates
 from rulebook_ralph.run.edits import PrdFile
 from rulebook_ralph.run.journal import saved_version
 from rulebook_ralph.run.opening import RECENT_COMMITS
+from rulebook_ralph.run.parts import load_prd
 from rulebook_ralph.run.project import Project, RunOptions
-from rulebook_ralph.run.start import load_prd
 from rulebook_ralph.tasks import history, lifecycle, progress, selection
 from rulebook_ralph.tasks.model import Prd, Stage, Task, Value
 from rulebook_ralph.tasks.text import counted, printable, printable_text, span

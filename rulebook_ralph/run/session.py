@@ -12,17 +12,14 @@ from dataclasses import dataclass
 from dataclasses import replace as replaced
 from datetime import datetime
 from pathlib import Path
-from threading import Event as Flag
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
 
 from rulebook_ralph.agents.claude import EndedTurn, SessionAgent
-from rulebook_ralph.agents.prices import Ledger
-from rulebook_ralph.agents.roster import Roster
 from rulebook_ralph.clock import Clock
-from rulebook_ralph.config.settings import Config, InsistentConfig
+from rulebook_ralph.config.settings import InsistentConfig
 from rulebook_ralph.entry import SESSION_NOTE
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git.capture import Captured
@@ -32,14 +29,15 @@ from rulebook_ralph.report.events import Event, Notice, RunEnded
 from rulebook_ralph.run import lock
 from rulebook_ralph.run.attempt import Outcome, attempt
 from rulebook_ralph.run.control import CANCELLED, Orders
-from rulebook_ralph.run.opening import Opened
+from rulebook_ralph.run.opening import Opened, assignment_of
+from rulebook_ralph.run.parts import Parts
 from rulebook_ralph.run.policy import RunTally, Stop
-from rulebook_ralph.run.project import Project, RunOptions
+from rulebook_ralph.run.project import Project, RunContext, RunOptions
 from rulebook_ralph.run.scheduler import Progress, Run, Wait, Worked
-from rulebook_ralph.run.start import Prepared, prepare
+from rulebook_ralph.run.start import prepare, take_baseline
 from rulebook_ralph.run.workers import Worker, Workers
 from rulebook_ralph.tasks import disk
-from rulebook_ralph.tasks.model import Task, Value
+from rulebook_ralph.tasks.model import Value
 from rulebook_ralph.tasks.results import Verdict
 from rulebook_ralph.verify.execution import GateRun
 
@@ -122,17 +120,16 @@ class Stopped:
 
 
 class SessionWorker(Worker):
-    """The person's own tree as the place of an attempt. `project` tells the branch that stays checked out there."""
+    """The person's own tree as the place of an attempt, where the run's branch stays checked out."""
 
-    def __init__(self, tree: UserTree, branch: str, roster: Roster, ledger: Ledger) -> None:
-        self.name = "session"
-        self.report: Callable[[Event], None] = lambda _: None
+    def __init__(self, tree: UserTree, parts: Parts) -> None:
+        self.report: Callable[[Event], None] = parts.report
         self.base = ""
         self.stopped = Cancellation()
+        self.roster = parts.roster
+        self.ledger = parts.ledger
         self._tree = tree
-        self._branch = branch
-        self._roster = roster
-        self._ledger = ledger
+        self._branch = parts.branch.name
 
     @property
     def box(self) -> None:
@@ -168,11 +165,10 @@ class SessionWorkers(Workers):
         self.most = 1
         self._worker = worker
 
-    def take(self, task: Task, number: int, report: Callable[[Event], None]) -> Worker:  # noqa: ARG002 - as of clones
-        self._worker.report = report
+    def take(self, task_id: str, number: int, report: Callable[[Event], None]) -> Worker:  # noqa: ARG002 - as of clones
         return self._worker
 
-    def give_back(self, worker: Worker) -> None:
+    def give_back(self, task_id: str) -> None:
         """It stays the session's."""
 
 
@@ -184,53 +180,48 @@ class SessionRun(Run):
         project: Project,
         note: SessionNote,
         stopped: Stopped,
-        *,
-        report: Callable[[Event], None],
-        clock: Clock,
-        cancelled: Flag,
+        context: RunContext,
         orders: Orders,
     ) -> None:
         goes_on = note.iteration is not None
         options = RunOptions(command=lock.SESSION, again="/ralph:implement", session_of=note.project if goes_on else "")
-        super().__init__(
-            project, options, report=report, clock=clock, cancelled=cancelled, orders=orders, reread=_as_it_was
-        )
+        super().__init__(project, options, replaced(context, session=_agent(note, stopped, context.clock)), orders)
         self._note = note
         self._stopped = stopped
         self._tree = UserTree(project.repository)
         self._handed_out: Opened | None = None
-        self._started -= (clock.now() - datetime.fromisoformat(note.since)).total_seconds()
+        self._started -= (context.clock.now() - datetime.fromisoformat(note.since)).total_seconds()
 
     def begin(self) -> Step:
         """The first stop, or one after a hook that died: look at all that could stop a run, bring what is left to its
         end, and open an iteration.
         """
         self._options = replaced(self._options, session_of="")
-        with prepare(self._project, self._options, **self._given()) as prepared:
-            if prepared.branch.waiting is not None:
-                raise RalphError(f"{prepared.branch.why_it_waits}; bring it in first: ralph land")
+        with prepare(self._project, self._options, self._context) as parts:
+            if parts.branch.waiting is not None:
+                raise RalphError(f"{parts.branch.why_it_waits}; bring it in first: ralph land")
             self._tree.begin()
-            begun = self._note.progress or Progress(RunTally(), prepared.max_iterations, set(prepared.reopen))
-            tally, left = begun.tally, prepared.tally
+            begun = self._note.progress or Progress(RunTally(), parts.max_iterations, set(parts.reopen))
+            tally, left = begun.tally, parts.tally
             tally = replaced(tally, cost_usd=tally.cost_usd + left.cost_usd, tokens=tally.tokens + left.tokens)
-            self._take_place(prepared, replaced(begun, tally=tally))
+            self._take_place(parts, replaced(begun, tally=tally))
             with self._heard():
                 if self._orders.stop() is None:
-                    prepared.take_baseline()
+                    take_baseline(parts)
                 return self._go_on()
 
     def judge(self) -> Step:
         """Every other stop: judge the turn that has ended, settle it, go on."""
         if self._note.progress is None:
             raise RalphError("the session's note has no progress; cancel the loop and begin again: /ralph:cancel")
-        with Prepared(self._project, self._options, **self._given()) as prepared:
-            self._take_place(prepared, self._note.progress)
-            record = prepared.journal.read(self._note.iteration or 0)
-            prepared.verifiers.gates.recall(record.base_commit, self._note.gates)
-            assignment = prepared.opening.assignment(record, number=record.iteration_number)
-            worker = prepared.workers.take(assignment.task, record.iteration_number, self._report)
+        with Parts(self._project, self._options, self._context) as parts:
+            self._take_place(parts, self._note.progress)
+            record = parts.journal.read(self._note.iteration or 0)
+            parts.verifiers.gates.recall(record.base_commit, self._note.gates)
+            assignment = assignment_of(parts, record)
+            worker = parts.workers.take(record.task_id, record.iteration_number, self._report)
             with self._heard():
-                outcome = self._attempted(attempt(assignment, worker, prepared.verifiers))
+                outcome = self._attempted(attempt(assignment, worker, parts.verifiers))
                 self._has_worked(Opened(record, assignment, worker), outcome)
                 self._note = replace(self._note, row=0 if outcome.result.tool_results else self._note.row + 1)
                 return self._go_on()
@@ -255,7 +246,7 @@ class SessionRun(Run):
 
     def _finish(self, stop: Stop) -> RunEnded | None:
         """Where it is the end, the tree is the branch's again; work that goes on later is kept in its attempt."""
-        tip = self._project.repository.tip(self._prepared.branch.name)
+        tip = self._project.repository.tip(self._parts.branch.name)
         if tip is not None:
             self._tree.hold(tip, tip)
         ended = super()._finish(stop)
@@ -265,27 +256,27 @@ class SessionRun(Run):
 
     def _submit(self, opened: Opened, work: Callable[..., Outcome], *arguments: object) -> None:
         if work is attempt:  # the agent begins when this process has answered
-            self._tree.hold(opened.assignment.base, opened.assignment.tree)
+            self._tree.hold(opened.assignment.case.base, opened.assignment.case.tree)
             self._handed_out = opened
             return
-        self._has_worked(opened, work(*arguments, opened.worker, self._prepared.verifiers))
+        self._has_worked(opened, work(*arguments, opened.worker, self._parts.verifiers))
 
     def _has_worked(self, opened: Opened, outcome: Outcome) -> None:
         done: Future[Outcome] = Future()
         done.set_result(outcome)
-        self._working[opened.assignment.task.id] = Worked(opened, done)
+        self._working[opened.record.task_id] = Worked(opened, done)
 
     def _settle(self, task_id: str) -> None:
         """Before a commit lands its tree stands there already: landing finds nothing of the agent's in the way."""
         outcome = self._working[task_id].future.result()
-        if outcome.lands and outcome.commit and self._prepared.branch.tip() == outcome.assignment.base:
-            self._tree.hold(outcome.assignment.base, outcome.commit)
+        if outcome.lands and outcome.commit and self._parts.branch.tip() == outcome.case.base:
+            self._tree.hold(outcome.case.base, outcome.commit)
         super()._settle(task_id)
-        if self._prepared.branch.waiting is not None:
-            self._progress.ending = Stop("blocked", self._prepared.branch.why_it_waits)
+        if self._parts.branch.waiting is not None:
+            self._progress.ending = Stop("blocked", self._parts.branch.why_it_waits)
 
     def _why_enough(self) -> Stop | None:
-        touched = (task for task in self._prepared.journal.prd.tasks if task.id in self._progress.touched)
+        touched = (task for task in self._parts.journal.prd.tasks if task.id in self._progress.touched)
         ended = sum(task.status in ("completed", "blocked") for task in touched)
         if self._note.tasks is not None and ended >= self._note.tasks:
             return ENOUGH
@@ -294,60 +285,42 @@ class SessionRun(Run):
 
     # Parts
 
-    def _agent(self) -> SessionAgent:
-        since = datetime.fromisoformat(self._note.opened_at or self._note.since)
-        turn = EndedTurn(
-            session_id=self._note.session_id,
-            said=self._stopped.said,
-            transcript=self._stopped.transcript,
-            read=self._note.transcripts_read,
-            milliseconds=round((self._clock.now() - since).total_seconds() * 1000),
-        )
-        return SessionAgent(AGENT, turn)
-
     def _attempted(self, outcome: Outcome) -> Outcome:
         """The outcome; of a turn in which the loop was cancelled, nothing but that."""
         if self._orders.stop() is not CANCELLED:
             return outcome
-        return replaced(outcome, judgement=replaced(outcome.judgement, verdict=_CANCELLED), commit=None)
+        return outcome.said(_CANCELLED)
 
     def _heard(self) -> AbstractContextManager[None]:
-        me = lock.holder(self._project.private / lock.LOCK)
-        if me is None:
-            raise RalphError("the project's lock is not held")
-        return self._orders.heard(self._project.private, me, wake=self._wake)
+        return self._orders.heard(self._project.private, wake=self._wake)
 
-    def _given(self) -> Mapping[str, Any]:
-        """What the parts of a run are made with."""
-        return {
-            "report": self._report,
-            "clock": self._clock,
-            "cancelled": self._cancelled,
-            "reread": _as_it_was,
-            "session": self._agent(),
-        }
-
-    def _take_place(self, prepared: Prepared, progress: Progress) -> None:
+    def _take_place(self, parts: Parts, progress: Progress) -> None:
         """Have the run stand where the stop before left it."""
-        self._prepared, self._progress = prepared, progress
-        worker = SessionWorker(self._tree, prepared.branch.name, prepared.roster, prepared.ledger)
-        prepared.workers = prepared.opening.workers = SessionWorkers(worker)
-        prepared.opening.spent = dict(self._note.spent)
-        prepared.opening.checks_base = self._note.checks_base
+        self._parts, self._progress = parts, progress
+        parts.workers = SessionWorkers(SessionWorker(self._tree, parts))
+        parts.spent = dict(self._note.spent)
+        parts.checks_base = self._note.checks_base
 
     def _noted(self, opened: Opened | None) -> SessionNote:
-        opening = self._prepared.opening
+        parts = self._parts
         return replace(
             self._note,
-            iteration=opened.assignment.number if opened else None,
+            iteration=opened.record.iteration_number if opened else None,
             opened_at=self._clock.iso(),
             progress=self._progress,
-            spent=opening.spent,
-            checks_base=opening.checks_base,
-            gates=self._prepared.verifiers.gates.known_of(opened.assignment.base) if opened else (),
+            spent=parts.spent,
+            checks_base=parts.checks_base,
+            gates=parts.verifiers.gates.known_of(opened.record.base_commit) if opened else (),
         )
 
 
-def _as_it_was() -> Config | None:
-    """The configuration of a session stays the one of its start: its agent can write the file."""
-    return None
+def _agent(note: SessionNote, stopped: Stopped, clock: Clock) -> SessionAgent:
+    since = datetime.fromisoformat(note.opened_at or note.since)
+    turn = EndedTurn(
+        session_id=note.session_id,
+        said=stopped.said,
+        transcript=stopped.transcript,
+        read=note.transcripts_read,
+        milliseconds=round((clock.now() - since).total_seconds() * 1000),
+    )
+    return SessionAgent(AGENT, turn)

@@ -14,30 +14,22 @@ from threading import Event as Flag
 
 from msgspec.structs import replace
 
-from rulebook_ralph.agents.prices import Ledger
-from rulebook_ralph.agents.question import Ask, ModelError
 from rulebook_ralph.agents.roster import Roster
 from rulebook_ralph.config import requirements
-from rulebook_ralph.config.settings import Reviewer
 from rulebook_ralph.git.clone import Clone, Clones
 from rulebook_ralph.git.diff import FileDiff, read_diff
 from rulebook_ralph.git.repository import Repository, within_state
 from rulebook_ralph.git.trees import changes, mix
 from rulebook_ralph.report.events import Event
+from rulebook_ralph.run.parts import Tools
 from rulebook_ralph.run.project import Project
 from rulebook_ralph.tasks.criteria import External, MultiStage, Semantic, StringMatch, Verification
 from rulebook_ralph.tasks.criteria_reading import part_verification
 from rulebook_ralph.tasks.model import STATE_FOLDER, Stage, Task
-from rulebook_ralph.tasks.results import CheckResult, ParsedIteration, Verified
+from rulebook_ralph.tasks.results import CheckResult, Verified
 from rulebook_ralph.verify.case import Case, Examination, StageCriteria, Verifiers
 from rulebook_ralph.verify.criteria import verify_one
 from rulebook_ralph.verify.evidence import Table
-from rulebook_ralph.verify.gates import GateRunner
-from rulebook_ralph.verify.hooks import user_hooks
-from rulebook_ralph.verify.redaction import Redactor
-from rulebook_ralph.verify.review import Reviewers
-from rulebook_ralph.verify.reviewers import key_of
-from rulebook_ralph.verify.workspace import ClonePreparer
 
 _NO_CHANGE = "no change of this task is found, neither uncommitted nor in the history that is here"
 
@@ -78,88 +70,12 @@ class VerifyOutcome:
         return not self.gates and all(stage.left_out for stage in self.stages)
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyTools:
-    """What verifies where no run goes on; models are asked once, `ledger` has what they took."""
-
-    roster: Roster
-    ledger: Ledger
-    verifiers: Verifiers
-
-
 @contextmanager
-def tools(project: Project, *, report: Callable[[Event], None], cancelled: Flag) -> Iterator[VerifyTools]:
-    """The means to verify a project's trees."""
-    roster, ledger = Roster(project.config, project.environment), Ledger()
-    with (
-        tempfile.TemporaryDirectory(prefix="ralph-") as scratch,
-        closing(OwnClones(project.repository, project.cache)) as clones,
-    ):
-        workspace = workspace_of(project, roster, cancelled=cancelled, report=report)
-        verifiers = verifiers_of(
-            project, roster, ledger, clones, workspace, scratch=Path(scratch), cancelled=cancelled, report=report
-        )
-        yield VerifyTools(roster, ledger, verifiers)
-
-
-def workspace_of(
-    project: Project, roster: Roster, *, cancelled: Flag, report: Callable[[Event], None]
-) -> ClonePreparer:
-    """What sets up clones as the project's configuration says."""
-    return ClonePreparer(
-        project.repository,
-        project.config,
-        roster.given,
-        hidden=project.private_folders,
-        clean=Redactor(roster.secrets()).clean,
-        cancelled=cancelled,
-        report=report,
-    )
-
-
-def verifiers_of(
-    project: Project,
-    roster: Roster,
-    ledger: Ledger,
-    clones: Clones,
-    workspace: ClonePreparer,
-    *,
-    scratch: Path,
-    cancelled: Flag,
-    report: Callable[[Event], None],
-    asking: Callable[[Ask, str], Ask] = lambda ask, _: ask,
-) -> Verifiers:
-    """What rules verify with. `asking` is how a model is asked that is named to people so."""
-    config, redactor = project.config, Redactor(roster.secrets())
-
-    def ask_of(reviewer: Reviewer) -> Ask:
-        model = roster.model(reviewer, cancelled, spend=ledger.spend, named_by=key_of(reviewer))
-        if model.ask is None:
-            raise ModelError(model.missing)
-        return asking(model.ask, f"the reviewer {reviewer.id}")
-
-    model = roster.judging_model(cancelled, spend=ledger.spend)
-    return Verifiers(
-        repository=project.repository,
-        config=config,
-        gates=GateRunner(
-            clones,
-            workspace,
-            config,
-            environment=roster.given,
-            redactor=redactor,
-            cancelled=cancelled,
-            report=report,
-        ),
-        ask=asking(model.ask, "the judging model") if model.ask else None,
-        no_model=model.missing,
-        reviewers=Reviewers(config, project.repository, ask_of, redactor, cancelled),
-        hooks=user_hooks(config.hooks),
-        redactor=redactor,
-        scratch=scratch,
-        cancelled=cancelled,
-        report=report,
-    )
+def tools(project: Project, *, report: Callable[[Event], None], cancelled: Flag) -> Iterator[Tools]:
+    """The means to verify a project's trees where no run goes on; models are asked once."""
+    roster = Roster(project.config, project.environment)
+    with closing(OwnClones(project.repository, project.cache)) as clones:
+        yield Tools(project, roster, clones, report=report, cancelled=cancelled)
 
 
 class OwnClones(Clones):
@@ -224,10 +140,7 @@ def _stage(
         stop_criteria=requirements.stop_criteria_for(config, task),
         base=base,
         checks_base=base,
-        started_from=base,
         tree=tree,
-        result=None,
-        parsed=ParsedIteration(),
     )
     verified = verify_one(named, case, _OfTask(case, verifiers, changed))
     if change is None and verified.passed and _any(how, lambda each: isinstance(each, Semantic)):

@@ -42,14 +42,17 @@ class StageCriteria:
     criteria: Criteria
 
 
+_NOTHING = ParsedIteration()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """One attempt, as values. Trees and commits are object ids.
 
-    `base` is the commit the task is measured against in every stage; `started_from` the tree this attempt found, which
-    holds what earlier attempts left. `checks_base` is the commit whose check files are "the base's checks": `base`,
-    or an older one while a change of them was not asked about. `tree` is what would land. `result` is None where no
-    agent worked (`ralph verify`); `approved` marks `ralph approve`, where a person already said yes.
+    `base` is the commit the task is measured against in every stage. `checks_base` is the commit whose check files are
+    "the base's checks": `base`, or an older one while a change of them was not asked about. `tree` is what would land.
+    `result` is None where no agent worked (`ralph verify`); `approved` marks `ralph approve`, where a person already
+    said yes.
     """
 
     project: str
@@ -63,10 +66,9 @@ class Case:
     stop_criteria: StopCriteria
     base: str
     checks_base: str
-    started_from: str
     tree: str
-    result: AgentResult | None
-    parsed: ParsedIteration
+    result: AgentResult | None = None
+    parsed: ParsedIteration = _NOTHING
     run_limited: bool = False
     approved: bool = False
 

@@ -265,7 +265,8 @@ def test_work_that_waits_for_a_person_is_shown_agreed_to_and_landed(project: Pro
     assert project.ralph("approve").out == "no work waits for approval\n"
 
 
-def test_an_approval_that_is_interrupted_leaves_the_work_waiting(project: Project) -> None:
+@pytest.mark.parametrize(("order", "code"), [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGKILL, -9)])
+def test_an_approval_that_is_cut_short_leaves_the_work_waiting(project: Project, order: int, code: int) -> None:
     project.configure(integrity={"unproven": "approve"})
     project.ralph("run", "--task", "one")
     hook = project.root / ".git/hooks/pre-commit"
@@ -274,10 +275,12 @@ def test_an_approval_that_is_interrupted_leaves_the_work_waiting(project: Projec
     hook.chmod(0o755)
     approving = project.start("approve", "one")
     wait_for((project.beside / "hooked").exists, "the hook")
-    approving.send_signal(signal.SIGINT)
-    assert finish(approving).code == ExitCode.INTERRUPTED
+    approving.send_signal(order)
+    assert finish(approving).code == code
     hook.unlink()
     assert "one" in project.ralph("approve").out
+    assert project.ralph("resume", "--task", "one").code == ExitCode.BLOCKED
+    assert len(project.records) == 1, "nobody worked again"
     agreed = project.ralph("approve", "one")
     assert agreed.code == 0, agreed
 

@@ -65,7 +65,7 @@ class Run:
 
     @contextmanager
     def listening(self, private: Path) -> Iterator[Held]:
-        with hold(private, "run", since=AT) as held, self.orders.heard(private, held.me):
+        with hold(private, "run", since=AT) as held, self.orders.heard(private):
             yield held
 
 
@@ -249,7 +249,7 @@ def test_edits_are_applied_in_the_runs_own_thread_and_answered(tmp_path: Path) -
 
     run = Run()
     threads = [threading.Thread(target=send, args=(change,)) for change in ("good", "bad", "worse", "late")]
-    with hold(tmp_path, "run", since=AT) as held, run.orders.heard(tmp_path, held.me, wake=woken.set):
+    with hold(tmp_path, "run", since=AT), run.orders.heard(tmp_path, wake=woken.set):
         for thread in threads[:3]:
             thread.start()
         assert woken.wait(5)
@@ -272,7 +272,7 @@ def test_an_order_to_a_dead_run_is_not_obeyed_by_the_next(tmp_path: Path) -> Non
     with hold(tmp_path, "run", since=AT) as held:
         dead = replace(held.me, started=1)
         post(tmp_path, dead, msgspec.json.encode(Cancel()))
-        with run.orders.heard(tmp_path, held.me):
+        with run.orders.heard(tmp_path):
             assert give(tmp_path, Look(), clock=CLOCK)
     assert not run.cancelled.is_set()
     assert list((tmp_path / "orders").iterdir()) == []
@@ -311,7 +311,7 @@ def test_between_its_stops_a_session_finds_the_order_at_its_next(tmp_path: Path)
         assert obeyed
         assert obeyed.answer.text == "the session takes it at its next stop"
         run = Run()
-        with hold(tmp_path, lock.SESSION, since=AT, **session) as held, run.orders.heard(tmp_path, held.me):  # type: ignore[arg-type]
+        with hold(tmp_path, lock.SESSION, since=AT, **session) as held, run.orders.heard(tmp_path):  # type: ignore[arg-type]
             assert soon(run.orders.paused.is_set)
         agent.kill()
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rulebook_ralph.config.settings import Limits
 from rulebook_ralph.run.policy import RunTally, Stop
-from rulebook_ralph.run.scheduler import ALIKE_BLOCKED, RunState, Settle, Start, Wait, next_action
+from rulebook_ralph.run.scheduler import ALIKE_BLOCKED, Progress, RunState, Settle, Start, Wait, next_action
 from rulebook_ralph.tasks.model import Prd, Task
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -46,13 +46,16 @@ def states(draw: st.DrawFn) -> RunState:
         running=tuple(running),
         ended=tuple(ended),
         workers=draw(st.integers(1, 4)),
-        tally=RunTally(iterations=draw(st.integers(0, 5)), cost_usd=draw(st.sampled_from([0.0, 2.0]))),
         limits=Limits(max_cost_usd=draw(st.sampled_from([None, 1.0]))),
-        max_iterations=draw(st.integers(1, 6)),
-        reopen=frozenset(draw(st.sets(st.sampled_from([task.id for task in prd.tasks])))),
-        ending=draw(st.sampled_from([None, Stop("paused", "told to")])),
-        wait=draw(st.sampled_from([None, Wait(NOW + timedelta(seconds=5)), Wait(NOW - timedelta(seconds=5))])),
-        blocked_alike=draw(st.integers(0, 4)),
+        progress=Progress(
+            tally=RunTally(iterations=draw(st.integers(0, 5)), cost_usd=draw(st.sampled_from([0.0, 2.0]))),
+            max_iterations=draw(st.integers(1, 6)),
+            reopen=draw(st.sets(st.sampled_from([task.id for task in prd.tasks]))),
+            ending=draw(st.sampled_from([None, Stop("interrupted", "told to")])),
+            wait=draw(st.sampled_from([None, Wait(NOW + timedelta(seconds=5)), Wait(NOW - timedelta(seconds=5))])),
+            blocked_alike=draw(st.integers(0, 4)),
+        ),
+        paused=draw(st.sampled_from([None, Stop("paused", "told to")])),
     )
 
 
@@ -78,17 +81,17 @@ def test_only_a_task_that_may_begin_is_started(state: RunState) -> None:
     if not isinstance(action, Start):
         return
 
-    task = state.prd.task(action.task_id)
+    task, progress = state.prd.task(action.task_id), state.progress
     completed = {each.id for each in state.prd.tasks if each.status == "completed"}
     assert task.id not in state.running
     assert set(task.dependencies) <= completed
-    assert task.status in ("pending", "in_iteration") or task.id in state.reopen
+    assert task.status in ("pending", "in_iteration") or task.id in progress.reopen
     assert len(state.running) < state.workers
-    assert state.ending is None
-    assert state.tally.iterations + len(state.running) < state.max_iterations
-    assert state.limits.max_cost_usd is None or state.tally.cost_usd < state.limits.max_cost_usd
-    assert state.blocked_alike < ALIKE_BLOCKED
-    assert state.wait is None or state.wait.until is None or state.wait.until <= state.now
+    assert (progress.ending, state.paused) == (None, None)
+    assert progress.tally.iterations + len(state.running) < progress.max_iterations
+    assert state.limits.max_cost_usd is None or progress.tally.cost_usd < state.limits.max_cost_usd
+    assert progress.blocked_alike < ALIKE_BLOCKED
+    assert progress.wait is None or progress.wait.until is None or progress.wait.until <= state.now
     if state.running:
         assert "VERIFY" not in task.markers
 
@@ -108,9 +111,8 @@ def test_every_run_comes_to_its_end(prd: Prd, workers: int, data: st.DataObject)
             running=running,
             ended=ended,
             workers=workers,
-            tally=tally,
+            progress=Progress(tally, max_iterations=20),
             limits=Limits(),
-            max_iterations=20,
         )
         match next_action(state):
             case Start(task_id):
@@ -131,7 +133,7 @@ def test_every_run_comes_to_its_end(prd: Prd, workers: int, data: st.DataObject)
 
 @given(prds())
 def test_all_complete_is_said_of_nothing_else(prd: Prd) -> None:
-    state = RunState(prd=prd, now=NOW, tally=RunTally(), limits=Limits(), max_iterations=20)
+    state = RunState(prd=prd, now=NOW, progress=Progress(RunTally(), max_iterations=20), limits=Limits())
 
     action = next_action(state)
 
@@ -142,8 +144,9 @@ def test_all_complete_is_said_of_nothing_else(prd: Prd) -> None:
 @given(prds())
 def test_a_limit_is_no_reason_where_nothing_could_begin(prd: Prd) -> None:
     """The last allowed attempt of all may have blocked its task: that is what is told then."""
-    state = RunState(prd=prd, now=NOW, tally=RunTally(iterations=2), limits=Limits(), max_iterations=2)
-    unlimited = replace(state, max_iterations=20)
+    tally = RunTally(iterations=2)
+    state = RunState(prd=prd, now=NOW, progress=Progress(tally, max_iterations=2), limits=Limits())
+    unlimited = replace(state, progress=Progress(tally, max_iterations=20))
 
     action, without = next_action(state), next_action(unlimited)
 

@@ -163,7 +163,6 @@ def attempt(
             "stop_criteria": StopCriteria(),
             "base": made.base,
             "checks_base": made.base,
-            "started_from": made.base,
             "tree": made.tree(files),
             "result": None if no_agent else result,
             "parsed": parser.parse(result),
