@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Literal
 
 from rulebook_ralph.cli.app import App, interruptible
 from rulebook_ralph.cli.places import open_project, open_root
@@ -23,7 +24,7 @@ from rulebook_ralph.run.policy import RunTally
 from rulebook_ralph.run.project import RunOptions
 from rulebook_ralph.run.renewal import LastRun, Renewal
 from rulebook_ralph.tasks.disk import Fingerprint, StateFolder, fingerprint
-from rulebook_ralph.tasks.model import Prd, Task
+from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.prd_file import read_prd
 
 _LOOK = timedelta(seconds=60)
@@ -126,11 +127,14 @@ class _Watch:
 
     def _look(self, paths: tuple[Path, ...], stop: Cancellation, told: str) -> Renewal | None:
         """Look at the files whenever one was written; `told` is what was said last of what is wrong with them."""
-        since, left = seen(paths), None
+        since = seen(paths)
+        left: LastRun | None = None
         while not stop.is_set():
             try:
                 prd, config = read_prd(self.folder.prd), self._config()
-                left = left or self._left(prd, config)
+                if left is None:
+                    self._say("info", renewal.waiting_for(prd, only=self.flags.tasks))
+                    left = LastRun(prd, config, self.app.clock.now(), dict(self.tried))
                 found = renewal.renewal(left, prd, config, now=self.app.clock.now(), only=self.flags.tasks)
                 if found is not None:
                     return found
@@ -142,11 +146,6 @@ class _Watch:
             since = seen(paths)
         return None
 
-    def _left(self, prd: Prd, config: Config) -> LastRun:
-        said = renewal.waiting_for(prd, only=self.flags.tasks)
-        self._say("info", said)
-        return LastRun(prd, config, self.app.clock.now(), dict(self.tried))
-
     def _until(self, left: LastRun | None, longest: float) -> float:
         """Seconds until a task may go on whose agent was limited."""
         at = renewal.next_look(left, left.prd, only=self.flags.tasks) if left else None
@@ -155,8 +154,8 @@ class _Watch:
     def _config(self) -> Config:
         return open_project(self.app, self.flags.settings).project.config
 
-    def _say(self, level: str, text: str) -> None:
-        self.console.report(events.Notice("warning" if level == "warning" else "info", text))
+    def _say(self, level: Literal["info", "warning"], text: str) -> None:
+        self.console.report(events.Notice(level, text))
 
 
 def seen(paths: Iterable[Path]) -> Seen:
