@@ -16,6 +16,7 @@ from typing import TextIO, cast
 import click
 
 from rulebook_ralph.clock import Clock
+from rulebook_ralph.errors import RalphError
 from rulebook_ralph.process.cancellation import Cancellation, Either
 from rulebook_ralph.report.console import Console
 from rulebook_ralph.verify.redaction import Redactor
@@ -94,6 +95,16 @@ class App:
             while pager.poll() is None:
                 with suppress(KeyboardInterrupt):  # ^C is the pager's own
                     pager.wait()
+
+    def edit(self, file: Path, *, otherwise: str) -> None:
+        """Have the person edit a file. Raises RalphError, which ends with what else to do."""
+        editor = self.environment.get("VISUAL") or self.environment.get("EDITOR") or None
+        if editor is None and not self.has_person:
+            raise RalphError(f"no editor is set; set EDITOR, or {otherwise}")
+        try:
+            click.edit(filename=str(file), editor=editor, env=self.environment)
+        except (click.ClickException, ValueError) as error:
+            raise RalphError(f"{error}; set EDITOR, or {otherwise}") from None
 
     def error(self, text: str) -> None:
         """One line on stderr."""

@@ -205,15 +205,9 @@ def edit_command(app: App, /, *, user: bool) -> ExitCode:
     is 2.
     """
     file = _to_change(app, user=user)
-    editor = app.environment.get("VISUAL") or app.environment.get("EDITOR") or None
-    if editor is None and not app.has_person:
-        raise RalphError("no editor is set; set EDITOR, or change single values: ralph config set KEY VALUE")
     if file.read() is None:
         file.write(commented_config().encode("utf-8"))
-    try:
-        click.edit(filename=str(file.path), editor=editor, env=app.environment)
-    except (click.ClickException, ValueError) as error:
-        raise RalphError(f"{error}; set EDITOR, or see what stands in {file.shown}") from None
+    app.edit(file.path, otherwise="change single values: ralph config set KEY VALUE")
     problems = _problems(app, file)
     with app.console() as console:
         for problem in problems[:_SHOWN]:

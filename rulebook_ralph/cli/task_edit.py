@@ -2,8 +2,6 @@
 
 import io
 import shlex
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -197,19 +195,17 @@ def _by_hand(app: App, task_id: str, source: Path | None) -> int:
 
 def _edited(app: App, task_id: str, text: str) -> Path:
     """The file that the person's editor left. Raises RalphError."""
-    editor = app.environment.get("VISUAL") or app.environment.get("EDITOR") or ("vi" if app.stdout.isatty() else "")
-    words = shlex.split(editor)
-    if not words or shutil.which(words[0], path=app.environment.get("PATH")) is None:
-        told = f"there is no editor '{words[0]}'" if words else "no editor is set"
-        raise RalphError(f"{told}; set EDITOR, or give options: ralph task edit --help")
     with tempfile.NamedTemporaryFile(
         "w", prefix=f"ralph-{task_id}-", suffix=".yaml", delete=False, encoding="utf-8"
     ) as file:
         file.write(text)
-    ended = subprocess.run([*words, file.name], cwd=app.cwd, env=app.environment, check=False)
-    if ended.returncode != 0:
-        raise RalphError(f"the editor ended with {ended.returncode}; nothing was changed (the text: {file.name})")
-    return Path(file.name)
+    path = Path(file.name)
+    try:
+        app.edit(path, otherwise="give options: ralph task edit --help")
+    except RalphError:
+        path.unlink(missing_ok=True)
+        raise
+    return path
 
 
 def _take(app: App, task_id: str, before: Json, file: Path) -> int:

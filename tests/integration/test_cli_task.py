@@ -166,7 +166,7 @@ def test_without_options_the_task_opens_in_the_editor(project: Project) -> None:
     assert all(f"\n{key}:" in seen for key in ("title", "description", "acceptanceCriteria", "completion", "outcome"))
     editor(project, "true")
     assert said(project, "edit", "two") == "two: nothing changed"
-    meanwhile = "sed -i 's/Do one/Do it/; s/From the editor/From elsewhere/' .rulebook-ralph/prd.json"
+    meanwhile = f"sed -i 's/Do one/Do it/; s/From the editor/From elsewhere/' {project.folder.prd}"
     editor(project, f"{meanwhile}; sed -i 's/^priority: .*/priority: 5/' \"$1\"")
     assert said(project, "edit", "two") == "two: changed priority"
     assert (project.task("one").title, project.task("two").title) == ("Do it", "From elsewhere")
@@ -193,14 +193,13 @@ def test_what_is_not_valid_is_told_with_its_line_and_the_edit_is_kept(project: P
 
 
 @pytest.mark.parametrize(
-    ("value", "says"), [("", "no editor is set"), ("no-such-editor", "no-such-editor"), ("false", "ended with 1")]
+    ("value", "says"), [("", "no editor is set"), ("no-such-editor", "no-such-editor"), ("false", "Editing failed")]
 )
 def test_no_editor(project: Project, value: str, says: str) -> None:
     project.environment.update(EDITOR=value, VISUAL="")
     (line,) = refused(project, "edit", "two")
     assert says in line
-    for left in Path("/tmp").glob("ralph-two-*.yaml"):
-        left.unlink()
+    assert not list(Path("/tmp").glob("ralph-two-*.yaml"))
 
 
 _texts = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
