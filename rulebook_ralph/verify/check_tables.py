@@ -35,8 +35,11 @@ class NpmScripts:
         """The commands behind `npm run NAME`, with those that npm runs before and after."""
         if not names:
             return
-        scripts = _json(read(posixpath.normpath(posixpath.join(folder, "package.json"))) or "").get("scripts")
-        if not isinstance(scripts, dict):
+        try:
+            scripts = dict(
+                json.loads(read(posixpath.normpath(posixpath.join(folder, "package.json"))) or "")["scripts"]
+            )
+        except (ValueError, TypeError, LookupError, RecursionError):
             return
         for name in names:
             told = {"t": "test", "tst": "test"}.get(name, name)
@@ -44,6 +47,10 @@ class NpmScripts:
                 self.named.add(each)
                 if isinstance(scripts.get(each), str):
                     yield scripts.pop(each)
+
+
+_At = tuple[str, ...]
+"""The name of a table, or of a script: `tool.pytest`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,41 +65,58 @@ class Tables:
         kind = tables_of(path)
         if kind is None or old == new:
             return False
-        parts = [_parts(kind, text, self) for text in (old, new)]
+        parts = [self._parts(kind, text) for text in (old, new)]
         return parts[0] is None or parts[1] is None or parts[0][1] != parts[1][1]
 
     def mixed(self, path: str, code: str, checks: str) -> str:
         """The manifest of `code` with the check tables of `checks`; the whole of `checks` where that cannot be told."""
         kind = tables_of(path)
-        ours, theirs = (_parts(kind, text, self) if kind else None for text in (code, checks))
+        ours, theirs = (self._parts(kind, text) if kind else None for text in (code, checks))
         if kind is None or ours is None or theirs is None:
             return checks
         if ours[1] == theirs[1]:
             return code
         if kind == "json":
-            merged = json.loads(ours[0])
-            _put_checks(merged, json.loads(theirs[1]))
-            return json.dumps(merged, indent=2) + "\n"
-        text = ours[0].rstrip("\n") + "\n\n" + theirs[1]
-        return text if _reads(kind, text) else checks
-
-    def is_check(self, kind: str, name: str) -> bool:
-        """Whether a table is one, by its header."""
-        name = name.replace('"', "").replace("'", "").replace(" ", "")
-        if kind == "cargo":
-            return name.split(".")[0] in _CARGO
-        if kind == "toml":
-            first, tool, *rest = [*name.split("."), ""]
-            if tool in _MANAGERS:
-                return rest[0] in _MANAGERS[tool] and self.is_read(tool)
-            return first == "tool" and self.is_read(tool)
-        return not name.startswith(("options", "metadata")) and self.is_read(
-            re.split(r"[:\-]", name.removeprefix("tool:"))[0]
-        )
+            return json.dumps(_nested(ours[0] | theirs[1]), indent=2) + "\n"
+        product = "".join(line for line, is_check in self._lines(kind, code) if not is_check)
+        own = "".join(line for line, is_check in self._lines(kind, checks) if is_check)
+        text = f"{product.rstrip()}\n\n{own}"
+        return text if self._parts(kind, text) == (ours[0], theirs[1]) else checks
 
     def is_read(self, tool: str) -> bool:
         """Whether a gate runs that tool, or it is a test runner."""
         return tool in _ALWAYS or tool in self.words or _ALIASES.get(tool, tool) in self.words
+
+    def _is_check(self, kind: str, at: _At) -> bool:
+        first, second, third, *_ = *at, "", ""
+        if kind == "json":
+            return (first in _JSON_KEYS and self.is_read(first)) or (first == "scripts" and second in self.npm.named)
+        if kind == "cargo":
+            return first in _CARGO
+        if kind == "toml":
+            is_about_gates = third in _MANAGERS[second] if second in _MANAGERS else bool(second)
+            return first == "tool" and is_about_gates and self.is_read(second)
+        tool = re.split(r"[:\-]", first.removeprefix("tool:"))[0]
+        return not first.startswith(("options", "metadata")) and self.is_read(tool)
+
+    def _parts(self, kind: str, text: str) -> tuple[dict[_At, Any], dict[_At, Any]] | None:
+        """The tables that are none of checks, and those that are; None where it cannot be read."""
+        try:
+            tables = dict(_tables(kind, text))
+        except (configparser.Error, ValueError, TypeError, RecursionError):
+            return None
+        checks = {at: table for at, table in tables.items() if self._is_check(kind, at)}
+        return {at: table for at, table in tables.items() if at not in checks}, checks
+
+    def _lines(self, kind: str, text: str) -> Iterator[tuple[str, bool]]:
+        """The lines, each with whether it is one of a check table, by the header above it."""
+        is_check = False
+        for line in text.splitlines(keepends=True):
+            if header := _HEADER.fullmatch(line.rstrip("\n")):
+                name = header[1]
+                at = (name,) if kind == "ini" else tuple(re.sub(r"[\"' ]", "", name).split("."))
+                is_check = self._is_check(kind, at)
+            yield line if line.endswith("\n") else f"{line}\n", is_check
 
 
 def tables_of(path: str) -> str | None:
@@ -101,70 +125,26 @@ def tables_of(path: str) -> str | None:
     return {"pyproject.toml": "toml", "Cargo.toml": "cargo", "setup.cfg": "ini", "package.json": "json"}.get(name)
 
 
-def _parts(kind: str, text: str, tables: Tables) -> tuple[str, str] | None:
-    """The text without the check tables, and these alone; None where it cannot be read."""
-    if kind == "json":
-        return _json_parts(text, tables)
-    if not _reads(kind, text):
-        return None
-    product: list[str] = []
-    checks: list[str] = []
-    into = product
-    for line in text.splitlines(keepends=True):
-        if header := _HEADER.fullmatch(line.rstrip("\n")):
-            into = checks if tables.is_check(kind, header[1]) else product
-        into.append(line)
-    parts = "".join(product), "".join(checks).strip("\n") + ("\n" if checks else "")
-    return parts if all(_reads(kind, part) for part in parts) and not _hides_checks(kind, parts[0], tables) else None
-
-
-def _hides_checks(kind: str, product: str, tables: Tables) -> bool:
-    """Whether what no header told still holds check tables: by dotted keys, inline tables or escapes."""
+def _tables(kind: str, text: str) -> Iterator[tuple[_At, Any]]:
+    """The tables of a manifest, however they are written. Raises what readers raise."""
     if kind == "ini":
-        return False
-    parsed = tomllib.loads(product)
-    names = parsed if kind == "cargo" else parsed.get("tool", {})
-    within = "" if kind == "cargo" else "tool."
-    return isinstance(names, dict) and any(
-        tables.is_check(kind, f"{within}{name}.{below}")
-        for name, value in names.items()
-        for below in (value if isinstance(value, dict) else [""])
-    )
+        parser = configparser.RawConfigParser(strict=False)
+        parser.read_string(text)
+        yield from (((name,), dict(parser.items(name))) for name in parser.sections())
+        return
+    data = json.loads(text or "{}") if kind == "json" else tomllib.loads(text)
+    for name, value in dict(data).items():
+        if name != {"json": "scripts", "toml": "tool"}.get(kind) or not isinstance(value, dict):
+            yield (name,), value
+            continue
+        for below, told in value.items():
+            if kind == "toml" and below in _MANAGERS and isinstance(told, dict):
+                yield from (((name, below, each), table) for each, table in told.items())
+            else:
+                yield (name, below), told
 
 
-def _json_parts(text: str, tables: Tables) -> tuple[str, str] | None:
-    if text.strip() and not _json(text):
-        return None
-    product = _json(text)
-    checks = {key: product.pop(key) for key in _JSON_KEYS if key in product and tables.is_read(key)}
-    scripts = product.get("scripts")
-    if isinstance(scripts, dict):
-        checks["scripts"] = {name: scripts.pop(name) for name in sorted(tables.npm.named) if name in scripts}
-    return json.dumps(product), json.dumps(checks, sort_keys=True)
-
-
-def _put_checks(product: dict[str, Any], checks: dict[str, Any]) -> None:
-    scripts = checks.pop("scripts", {})
-    product |= checks
-    if scripts:
-        own = product.get("scripts")
-        product["scripts"] = {**(own if isinstance(own, dict) else {}), **scripts}
-
-
-def _reads(kind: str, text: str) -> bool:
-    try:
-        if kind == "ini":
-            configparser.RawConfigParser(strict=False).read_string(text)
-        else:
-            tomllib.loads(text)
-    except (configparser.Error, tomllib.TOMLDecodeError, ValueError, RecursionError):
-        return False
-    return True
-
-
-def _json(text: str) -> dict[str, Any]:
-    try:
-        read = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return read if isinstance(read, dict) else {}
+def _nested(tables: dict[_At, Any]) -> dict[str, Any]:
+    """A package.json of those keys and scripts."""
+    scripts = {at[1]: command for at, command in tables.items() if len(at) > 1}
+    return {at[0]: value for at, value in tables.items() if len(at) == 1} | {"scripts": scripts}
