@@ -5,7 +5,7 @@ The envelope is what separates data from instructions: whatever stands in a file
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from threading import Event as Flag
 from typing import Any, TypeVar
@@ -94,23 +94,19 @@ def shown_files(
     """
     changed = {file.path for file in diff if file.kind != "D"}
     others = [FileDiff(kind="M", path=path, old_path=path) for path in whole if path not in changed]
-    names: set[str] = set()
     shown = []
     for file in (*diff, *others):
-        unchanged = file in others
         text = read_text(repository, tree, file.path) if file.kind in "MR" and not file.binary else None
-        if unchanged and text is None:
+        if file in others and text is None:
             continue
         one = _shown(file, text, clean, around)
-        if unchanged:
+        if file in others:
             one = replace(one, change="not changed")
         elif one.tokens > budget // 2:
             one = _shown(file, text, clean, 3)
         if is_generated(one.path) and one.tokens > budget // _GENERATED_AT_MOST:
             one = replace(one, lines=(), why_not=f"written by a program, {one.tokens:,} tokens")
-        name = one.name if one.name not in names else f"{one.name} ({len(names)})"
-        names.add(name)
-        shown.append(replace(one, name=name))
+        shown.append(one)
     return tuple(shown)
 
 
@@ -166,19 +162,15 @@ def _shown(file: FileDiff, text: str | None, clean: Clean, around: int | None) -
     shown = ShownFile(clean(file.path), file.path, f"{_CHANGES[file.kind]}{renamed}")
     if file.cut or file.binary:
         return replace(shown, why_not="too large" if file.cut else "a binary file")
-    added, removed = _cleaned(file.added, clean), _cleaned(file.removed, clean)
-    beside = () if text is None or file.kind in "AD" else _cleaned(_numbered(text), clean)
-    if added is None or removed is None or beside is None:
+    numbered = tuple(Line(at, line) for at, line in enumerate(text.removesuffix("\n").split("\n"), 1)) if text else ()
+    parts = [_cleaned(lines, clean) for lines in (file.removed, file.added, numbered)]
+    removed, added, whole = parts
+    if removed is None or added is None or whole is None:
         return replace(shown, why_not="a secret over several lines")
-    lines = list(_in_order(added, removed, beside))
+    lines = list(_in_order(removed, added, whole) if whole else _apart(removed, added))
     last = max((number for sign, number, _ in lines if sign != "-"), default=0)
     near = lines if around is None or not (added or removed) else list(_near(lines, around))
     return replace(shown, lines=tuple(_written(near)), last=last)
-
-
-def _numbered(text: str) -> tuple[Line, ...]:
-    lines = text.split("\n")
-    return tuple(Line(number, line) for number, line in enumerate(lines[:-1] if lines[-1] == "" else lines, start=1))
 
 
 def _cleaned(lines: Sequence[Line], clean: Clean) -> tuple[Line, ...] | None:
@@ -195,25 +187,27 @@ _Numbered = tuple[str, int, str]
 """Sign, number and text of a line."""
 
 
-def _in_order(added: Sequence[Line], removed: Sequence[Line], beside: Sequence[Line]) -> Iterator[_Numbered]:
-    """Both sides of a diff as one text, as they stand; old and new numbers run on together where nothing changed."""
-    old = new = 1
-    taken = gone = 0
-    while taken < len(added) or gone < len(removed):
-        ahead = [added[taken].number - new] if taken < len(added) else []
-        ahead += [removed[gone].number - old] if gone < len(removed) else []
-        gap = max(0, min(ahead))
-        yield from ((" ", line.number, line.text) for line in beside[new - 1 : new - 1 + gap])
-        if gap and not beside:
-            yield ("…", 0, "")
-        old, new = old + gap, new + gap
-        if gone < len(removed) and removed[gone].number <= old:
-            yield ("-", removed[gone].number, removed[gone].text)
-            old, gone = old + 1, gone + 1
-        else:
-            yield ("+", added[taken].number, added[taken].text)
-            new, taken = new + 1, taken + 1
-    yield from ((" ", line.number, line.text) for line in beside[new - 1 :])
+def _in_order(removed: Sequence[Line], added: Sequence[Line], whole: Sequence[Line]) -> Iterator[_Numbered]:
+    """The new text, with what was removed where it stood."""
+    gone, new, old = {line.number: line.text for line in removed}, {line.number for line in added}, 1
+    for line in whole:
+        while old in gone:
+            yield "-", old, gone.pop(old)
+            old += 1
+        yield "+" if line.number in new else " ", line.number, line.text
+        old += line.number not in new
+    yield from (("-", number, text) for number, text in gone.items())
+
+
+def _apart(removed: Sequence[Line], added: Sequence[Line]) -> Iterator[_Numbered]:
+    """What was removed, then what was added, where the text around it is not known."""
+    for sign, lines in (("-", removed), ("+", added)):
+        expected = 1
+        for line in lines:
+            if line.number != expected:
+                yield "…", 0, ""
+            yield sign, line.number, line.text
+            expected = line.number + 1
 
 
 def _near(lines: Sequence[_Numbered], around: int) -> Iterator[_Numbered]:
@@ -274,12 +268,14 @@ def asked(
     """What `read` makes of the model's answer, which is of that kind; one that cannot be used is asked for once more,
     with what was wrong. Raises ModelError, also for a second such answer, and Cancelled.
     """
+    (_,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    schema = {**definitions.pop(kind.__name__), "$defs": definitions}
     problem = ""
     for _ in range(2):
         if cancelled.is_set():
             raise Cancelled
         again = f"\nYour last answer could not be used: {problem}. Answer anew, by the schema." if problem else ""
-        told = replace(question, instructions=question.instructions + again, schema=schema_of(kind))
+        told = replace(question, instructions=question.instructions + again, schema=schema)
         try:
             return read(decoded(ask(told), kind))
         except UnusableAnswerError as error:
@@ -291,17 +287,14 @@ def asked(
     raise ModelError(f"{who} gave no usable answer: {problem}")
 
 
-def schema_of(kind: type[msgspec.Struct]) -> Mapping[str, Any]:
-    """The JSON Schema of an answer, its own object at the top."""
-    (_,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
-    return {**definitions.pop(kind.__name__), "$defs": definitions}
-
-
 def decoded(text: str, kind: type[_Answer]) -> _Answer:
     """The whole text, or the one code fence in it, as one JSON object of that kind. Raises UnusableAnswerError."""
     if len(text) > LONGEST_ANSWER:
         raise UnusableAnswerError(f"the answer is longer than {LONGEST_ANSWER:,} characters")
-    text = _without_fence(text)
+    text = text.strip()
+    fenced = _FENCED.findall(text.replace("\r\n", "\n"))
+    if not text.startswith("{") and len(fenced) == 1:  # some models put one around; a second would leave a choice
+        text = str(fenced[0][1])
     try:
         answer = msgspec.json.decode(text.encode("utf-8", "replace"), type=kind)
         json.loads(text, object_pairs_hook=_each_key_once)  # of a key that stands twice, readers take one or the other
@@ -312,16 +305,6 @@ def decoded(text: str, kind: type[_Answer]) -> _Answer:
     return answer
 
 
-def _without_fence(text: str) -> str:
-    """Some models put a code fence around their answer; a second fence would leave a choice."""
-    whole = text.strip()
-    if whole.startswith("{"):
-        return whole
-    fenced = _FENCED.findall(whole.replace("\r\n", "\n"))
-    return str(fenced[0][1]) if len(fenced) == 1 else whole
-
-
 def _each_key_once(pairs: list[tuple[str, Any]]) -> None:
-    keys = [key for key, _ in pairs]
-    if len(set(keys)) < len(keys):
+    if len(dict(pairs)) < len(pairs):
         raise UnusableAnswerError("a key stands twice in one object")

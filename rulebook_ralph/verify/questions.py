@@ -5,7 +5,7 @@ A yes counts only with a file and line that are there; nothing passes by default
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
@@ -191,9 +191,10 @@ def _told(case: Case, ids: Mapping[str, OpenItem]) -> dict[str, Any]:
 def _within(shown: Sequence[ShownFile], items: Sequence[OpenItem]) -> tuple[ShownFile, ...]:
     """The files that fit into one question, what the items name first; of others only that they changed."""
     named = {path for item in items for path in item.paths}
-    room, kept = BUDGET, dict[str, ShownFile]()
+    room, left_out = BUDGET, set[str]()
     for file in sorted(shown, key=lambda file: (file.path not in named, file.tokens)):
-        fits = file.tokens <= room
-        kept[file.name] = file if fits else ShownFile(file.name, file.path, file.change, why_not="no room was left")
-        room -= file.tokens if fits else 0
-    return tuple(kept[file.name] for file in shown)
+        if file.tokens <= room:
+            room -= file.tokens
+        else:
+            left_out.add(file.path)
+    return tuple(replace(f, lines=(), why_not="no room was left") if f.path in left_out else f for f in shown)
