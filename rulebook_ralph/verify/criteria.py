@@ -2,7 +2,7 @@
 
 import time
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import takewhile
@@ -211,36 +211,34 @@ class _Verifier:
         that one passed, else it has failed. After a required failure with `require_all` no further part is started.
         """
         done: dict[str, Verified] = {}
+        failed: list[Verified] = []
 
         def run(part: Part) -> Verified:
             missing = next((name for name in part.needs if name in done and not done[name].passed), "")
             path = f"{step}/{part.name}"
-            return _not_run(part, path, missing) if missing else self.check(part_verification(part), path)
+            found = _not_run(part, path, missing) if missing else self.check(part_verification(part), path)
+            return found if part.required else _optional(found)
 
         waiting = multi.stages
-        while waiting and not (multi.require_all and any(_failed_of(multi, done))):
-            parts = _next(multi, waiting, done)
+        while waiting and not (multi.require_all and failed):
+            parts = (_at_once(waiting[:MOST_AT_ONCE], done) if multi.parallel else ()) or waiting[:1]
             waiting = waiting[len(parts) :]
             with ThreadPoolExecutor(len(parts), "check") as pool:
                 found = list(pool.map(run, parts) if len(parts) > 1 else map(run, parts))
             done |= {part.name: each for part, each in zip(parts, found, strict=True)}
-        return _whole(multi, step, done)
+            failed += [each for part, each in zip(parts, found, strict=True) if part.required and not each.passed]
+        ran = list(done.values())
+        whole = _together(ran, failed)
+        if whole.passed and not any(each.passed for each in ran):
+            whole = _together(ran, ran)
+            whole = replace(whole, reason=f"{step}: none of its parts passed: {whole.reason}")
+        result = CheckResult(step=step, method="multi_stage", command="", passed=whole.passed, reason=whole.reason)
+        return replace(whole, results=(*whole.results, result))
 
 
-def _failed_of(multi: MultiStage, done: Mapping[str, Verified]) -> Iterator[Verified]:
-    """The required parts that failed so far."""
-    return (
-        done[part.name] for part in multi.stages if part.required and part.name in done and not done[part.name].passed
-    )
-
-
-def _next(multi: MultiStage, waiting: tuple[Part, ...], done: Mapping[str, Verified]) -> tuple[Part, ...]:
-    """The next part, or those that may run at the same time."""
-
-    def may_run(part: Part) -> bool:
-        return part.method == "external" and all(name in done for name in part.needs)
-
-    return (tuple(takewhile(may_run, waiting[:MOST_AT_ONCE])) if multi.parallel else ()) or waiting[:1]
+def _at_once(waiting: tuple[Part, ...], done: Collection[str]) -> tuple[Part, ...]:
+    """The next parts that may run at the same time."""
+    return tuple(takewhile(lambda part: part.method == "external" and set(part.needs) <= set(done), waiting))
 
 
 def _not_run(part: Part, path: str, missing: str) -> Verified:
@@ -250,24 +248,9 @@ def _not_run(part: Part, path: str, missing: str) -> Verified:
     return _leaf(result, f"The check '{path}' was {reason}.")
 
 
-def _whole(multi: MultiStage, step: str, done: Mapping[str, Verified]) -> Verified:
-    optional = {part.name for part in multi.stages if not part.required}
-    ran = [
-        replace(
-            found,
-            results=tuple(replace(each, required=False) for each in found.results),
-            warnings=found.warnings if found.passed else (*found.warnings, f"failed, but is optional: {found.reason}"),
-        )
-        if name in optional
-        else found
-        for name, found in done.items()
-    ]
-    whole = _together(ran, list(_failed_of(multi, done)))
-    if whole.passed and not any(found.passed for found in ran):
-        whole = _together(ran, ran)
-        whole = replace(whole, reason=f"{step}: none of its parts passed: {whole.reason}")
-    result = CheckResult(step=step, method="multi_stage", command="", passed=whole.passed, reason=whole.reason)
-    return replace(whole, results=(*whole.results, result))
+def _optional(found: Verified) -> Verified:
+    warnings = found.warnings if found.passed else (*found.warnings, f"failed, but is optional: {found.reason}")
+    return replace(found, results=tuple(replace(each, required=False) for each in found.results), warnings=warnings)
 
 
 def external_feedback(external: External, result: CheckResult) -> str:

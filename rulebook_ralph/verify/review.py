@@ -22,6 +22,7 @@ from rulebook_ralph.git.repository import Repository
 from rulebook_ralph.report import events
 from rulebook_ralph.tasks.results import Verdict
 from rulebook_ralph.tasks.review import (
+    IssueType,
     Memory,
     Review,
     ReviewIssue,
@@ -104,17 +105,14 @@ class Reviewers:
         files = shown_files(self.repository, change.tree, diff, clean=clean, budget=budget, around=_AROUND)
         secrets = secrets_in(diff, self.redactor) if change.with_secrets else ()
         own = [*map(_secret, secrets), *map(_unreadable, filter(_is_hidden, files))]
-        seen, outcome = self._looked(reviewers.with_model(self.config, reviewer, tier), tier, change, files)
-        decisions = [each.decision for each in seen] + ([outcome.decision] if outcome.reason else [])
-        outcome = replace(
-            outcome,
-            reviewer=name,
-            decision="REVISE" if own else joined(decisions),
-            duration_ms=round((time.monotonic() - started) * 1000),
-        )
+        seen, look = self._looked(reviewers.with_model(self.config, reviewer, tier), tier, change, files)
+        decisions = [each.decision for each in seen] + ([look.decision] if look.reason else [])
+        duration = round((time.monotonic() - started) * 1000)
+        decision = "REVISE" if own else joined(decisions)
+        look = replace(look, reviewer=name, decision=decision, duration_ms=duration)
         issues = [*own, *(issue for each in seen for issue in each.issues)]
-        not_reviewed = [f"{file.name}: {file.why_not}" for file in files if file.why_not]
-        said = cleaned(reviewed(issues, [outcome], not_reviewed), self.redactor.clean)
+        said = reviewed(issues, [look], [f"{file.name}: {file.why_not}" for file in files if file.why_not])
+        said = cleaned(said, clean)
         report(events.ReviewEnded(said))
         return said
 
@@ -130,19 +128,18 @@ class Reviewers:
         said = claims(self.redactor.clean, commit_messages=change.commit_messages)
         checks = reviewers.checks_of(tier, reviewer.checks)
         divided = parts(files, max(_SMALLEST, self.budget - estimated_tokens("".join(said.values()))))
-        questions = 0
+        named = f"the reviewer {reviewer.name or reviewer.id}"
 
         def ask(question: Question) -> str:
-            nonlocal questions
-            questions += 1
+            nonlocal look
+            look = replace(look, questions=look.questions + 1)
             return self.ask_of(reviewer)(question)
 
         for number, part in enumerate(divided, start=1):
             told = self.redactor.clean(_instructions(change, checks, number, len(divided)))
             data = envelope(**said, files=[file.data for file in part])
-            who = f"{reviewer.id}\n{reviewer.executor}\n{reviewer.model}"
-            key = hashlib.sha256(f"{who}\n{told}\n{data}".encode("utf-8", "surrogatepass")).hexdigest()
-            named = f"the reviewer {reviewer.name or reviewer.id}"
+            asked_of = f"{reviewer.id}\n{reviewer.executor}\n{reviewer.model}\n{told}\n{data}"
+            key = hashlib.sha256(asked_of.encode("utf-8", "surrogatepass")).hexdigest()
             try:
                 if key not in self.memory:
                     question = Question(told, data, {}, reviewer.model)
@@ -151,9 +148,9 @@ class Reviewers:
             except ModelError as error:
                 why = clipped(str(error)) or f"{named} gave no answer"
                 stop_reason = error.stop_reason if isinstance(error, GivenUpError) else None
-                return seen, replace(look, reason=why, unasked=True, stop_reason=stop_reason, questions=questions)
+                return seen, replace(look, reason=why, unasked=True, stop_reason=stop_reason)
             seen.append(self.memory[key])
-        return seen, replace(look, questions=questions)
+        return seen, look
 
 
 def _instructions(change: ReviewedChange, checks: Sequence[str], part: int, parts: int) -> str:
@@ -216,34 +213,37 @@ def _verdict(tier: Tier, review: Review) -> Verdict:
     )
 
 
+def _secret(found: SecretFound) -> ReviewIssue:
+    advice = "Take it out, and replace it: whoever saw it has it."
+    prompt = f"Take the secret out of {found.path}; read it from the environment or a file that git ignores."
+    return _own_issue("security", found.path, f"{capital(found.what)}.", advice, prompt, line=found.line or 0)
+
+
+def _unreadable(file: ShownFile) -> ReviewIssue:
+    advice = "Split it, leave it out of the repository, or take the secret out."
+    prompt = f"Make {file.path} a file that can be reviewed, or take it out of the change: {file.why_not}."
+    return _own_issue("other", file.path, f"Nobody can review this file: {file.why_not}.", advice, prompt)
+
+
+def _own_issue(
+    kind: IssueType, file: str, description: str, suggestion: str, prompt: str, *, line: int = 0
+) -> ReviewIssue:
+    """What Ralph finds by itself."""
+    return ReviewIssue(
+        file=file,
+        lines=(line, line),
+        type=kind,
+        severity="high",
+        description=description,
+        suggestion=suggestion,
+        agent_prompt=prompt,
+    )
+
+
 def _is_hidden(file: ShownFile) -> bool:
     """Whether an author could have made the file so in order that nobody looks."""
     large = file.why_not == "too large" and not is_generated(file.path)
     return large or file.why_not == "a secret over several lines"
-
-
-def _secret(found: SecretFound) -> ReviewIssue:
-    return ReviewIssue(
-        file=found.path,
-        lines=(found.line or 0, found.line or 0),
-        type="security",
-        severity="high",
-        description=f"{capital(found.what)}.",
-        suggestion="Take it out, and replace it: whoever saw it has it.",
-        agent_prompt=f"Take the secret out of {found.path}; read it from the environment or a file that git ignores.",
-    )
-
-
-def _unreadable(file: ShownFile) -> ReviewIssue:
-    return ReviewIssue(
-        file=file.path,
-        lines=(0, 0),
-        type="other",
-        severity="high",
-        description=f"Nobody can review this file: {file.why_not}.",
-        suggestion="Split it, leave it out of the repository, or take the secret out.",
-        agent_prompt=f"Make {file.path} a file that can be reviewed, or take it out of the change: {file.why_not}.",
-    )
 
 
 # The question and its answer
