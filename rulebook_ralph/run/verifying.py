@@ -142,7 +142,7 @@ def _stage(
         checks_base=base,
         tree=tree,
     )
-    verified = verify_one(named, case, _OfTask(case, verifiers, changed))
+    verified = verify_one(named, case, _OfTask(case, verifiers.on(base), changed))
     if change is None and verified.passed and _any(how, lambda each: isinstance(each, Semantic)):
         verified = replace(verified, warnings=(*verified.warnings, _NO_CHANGE))
     return StageVerdict(task.id, stage, verified)

@@ -79,13 +79,13 @@ def _find_out(verifiers: Verifiers, base: str, step: VerificationStep, files: Ch
     if told.result.passed and told.tests.ran == 0:
         hollow = "it passes and runs no tests, so it proves nothing; have its command find the tests"
     elif empty != repository.tree_of(base):
-        (without_product,) = gates.run(empty, [step], commit=base, on_base=True, about="the base without its code")
+        (without_product,) = gates.run(empty, [step], on_base=True, about="the base without its code")
         if _notices_nothing(told, without_product):
             hollow = (
                 "it passes as well where every source file is empty, so it proves nothing; see that it tests this "
                 "checkout (an editable install may lead to another folder: have workspace.setup install this one)"
             )
-    (without_tests,) = gates.run(bare, [step], commit=base, on_base=True, about="the base without its tests")
+    (without_tests,) = gates.run(bare, [step], on_base=True, about="the base without its tests")
     return Canary(hollow=hollow, in_source=bool(without_tests.tests.passed) and not hollow)
 
 

@@ -1,13 +1,13 @@
 """One attempt before the judge, and what the judge verifies it with."""
 
 from collections.abc import Callable, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
+import msgspec
 
 from rulebook_ralph.agents.question import Ask
 from rulebook_ralph.config.settings import Config, Hook, StopCriteria
@@ -95,6 +95,10 @@ class Verifiers:
     answers: MutableMapping[tuple[int, str, str], AskedItem] = field(default_factory=dict)
     said: set[str] = field(default_factory=set)
 
+    def on(self, base: str) -> "Verifiers":
+        """The same for work on that commit."""
+        return replace(self, gates=self.gates.on(base))
+
     @property
     def why_no_model(self) -> str:
         return f"no judging model: {self.no_model}" if self.no_model else "no judging model is configured"
@@ -135,11 +139,10 @@ class Examination:
         if not self.gates_were_run and not self.table.new:
             return ()
         found = {run.step: run.result for run in self.table.new.values()} | dict(self.table.skipped)
-        results = (found[step.name] for step in self.verifiers.gates.steps if step.name in found)
-        return tuple(
-            replace(each, reason=f"{each.reason}; red before, not counted") if each.step in self.red_before else each
-            for each in results
-        )
+        for name in self.red_before & found.keys():
+            reason = f"{found[name].reason}; red before, not counted"
+            found[name] = msgspec.structs.replace(found[name], reason=reason)
+        return tuple(found[step.name] for step in self.verifiers.gates.steps if step.name in found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

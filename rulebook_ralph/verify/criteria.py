@@ -135,7 +135,7 @@ class _Verifier:
                 return self._string_match(step)
             case External():
                 gates, case = self.examination.verifiers.gates, self.case
-                result = gates.command(case.tree, verification, step=step, commit=case.base)
+                result = gates.command(case.tree, verification, step=step)
                 return _leaf(result, external_feedback(verification, result))
             case Semantic():
                 return self._semantic(verification, step)

@@ -142,12 +142,11 @@ class Table:
         """The gates on the new tree that are redder than on the base, to the first of them; a test gate is run once
         more, alone, before its red counts.
         """
-        tree, commit, base = self.case.tree, self.case.base, self.base
+        tree, base = self.case.tree, self.base
         while True:
             runs = self._gates.run(
                 tree,
                 self.steps,
-                commit=commit,
                 until=lambda run: decision.red_beyond(base.get(run.step), run) is not None,
             )
             self.new = by_step(runs)
@@ -182,7 +181,7 @@ class Table:
             self.new_code_checks_of(self.case.base): _BASE_CHECKS,
             self.base_code_new_checks: _BASE_CODE,
         }
-        self._gates.beside(trees, self.tests, commit=self.case.base)
+        self._gates.beside(trees, self.tests)
 
     # What is open
 
@@ -349,13 +348,13 @@ class Table:
         return any(named.search(self._read(self.case.base, path) or "") for path in islice(paths, _MOST_TESTS_READ))
 
     def _command(self, tree: str, name: str, external: External, about: str = "") -> CheckResult:
-        return self._gates.command(tree, external, step=name, commit=self.case.base, about=about)
+        return self._gates.command(tree, external, step=name, about=about)
 
     def _runs(self, tree: str, about: str) -> Runs:
-        return by_step(self._gates.run(tree, self.tests, commit=self.case.base, about=about))
+        return by_step(self._gates.run(tree, self.tests, about=about))
 
     def _again(self, tree: str, step: str, about: str = "") -> GateRun:
-        return self._gates.again(tree, self._step(step), commit=self.case.base, about=about)
+        return self._gates.again(tree, self._step(step), about=about)
 
     def _step(self, name: str) -> VerificationStep:
         return next(step for step in self.steps if step.name == name)

@@ -32,7 +32,7 @@ def something_changed(case: Case, examination: Examination) -> Verdict | None:
         return nothing_changed(case, examination)
     verifiers, task = examination.verifiers, case.task
     commands = [each for each in examination.table.commands if not _is_as_a_gate(each[1], examination)]
-    results = (verifiers.gates.command(case.tree, external, step=name, commit=case.base) for name, external in commands)
+    results = (verifiers.gates.command(case.tree, external, step=name) for name, external in commands)
     wanted = () if commands else task.acceptance_criteria or (task.description.strip() or task.title,)
     nobody_can_say = bool(wanted) and verifiers.ask is None and not case.approved  # nor could a person approve it
     if nobody_can_say or not all(result.passed for result in results):
@@ -58,7 +58,7 @@ def _is_as_a_gate(external: External, examination: Examination) -> bool:
     kind = kind_of("", external.command)
     if kind in ("lint", "typecheck", "build") and any(step.kind == kind for step in gates.steps):
         return True
-    if not gates.command(case.tree, external, step=case.stage, commit=case.base).passed:
+    if not gates.command(case.tree, external, step=case.stage).passed:
         return False
     ran = gates.tests_of(case.tree, external)
     return any(_same_tests(ran, run.tests) for run in examination.table.base.values())

@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event as Flag
-from typing import Self
 
 from msgspec.structs import replace
 
@@ -35,7 +34,7 @@ class GateRun:
     def step(self) -> str:
         return self.result.step
 
-    def best_of(self, other: Self) -> Self:
+    def best_of(self, other: "GateRun") -> "GateRun":
         """Of two runs on one tree: a test that passed in either of them is flaky, and is not what decides."""
         better = self if self.result.passed else other
         names = _best(self, other)

@@ -57,7 +57,7 @@ class GateRunner:
         self._commands: dict[tuple[str, External], GateRun] = {}
         self._known: dict[tuple[str, str], GateRun] = {}
         self._keys: dict[str, str] = {}
-        self._commits: dict[str, str] = {}
+        self.head = ""
         self._confirmed: set[tuple[str, str]] = set()
         self._red_on_base: set[str] = set()
 
@@ -67,6 +67,12 @@ class GateRunner:
         other.report = report
         return other
 
+    def on(self, base: str) -> "GateRunner":
+        """The same one for work on that commit, which is HEAD while gates run."""
+        other = copy(self)
+        other.head = base
+        return other
+
     # Gates
 
     def run(
@@ -74,17 +80,16 @@ class GateRunner:
         tree: str,
         steps: Sequence[VerificationStep] | None = None,
         *,
-        commit: str = "",
         on_base: bool = False,
         about: str = "",
         until: Callable[[GateRun], bool] | None = None,
     ) -> tuple[GateRun, ...]:
-        """What the gates say of a tree, or of a commit's; HEAD is `commit` while they run. In order, up to one of which
-        `until` says so; all at once where the configuration says `parallel`. `about` names a tree that is neither the
-        new code with its checks nor the base as it is. Raises Cancelled, GitError, RalphError.
+        """What the gates say of a tree, or of a commit's. In order, up to one of which `until` says so; all at once
+        where the configuration says `parallel`. `about` names a tree that is neither the new code with its checks nor the
+        base as it is. Raises Cancelled, GitError, RalphError.
         """
         wanted = self.steps if steps is None else tuple(steps)
-        key = self._key(tree, commit)
+        key = self._key(tree)
         runs: list[GateRun] = []
         with ExitStack() as stack:
             session = _Session(tree, key, stack, on_base, about)
@@ -97,22 +102,22 @@ class GateRunner:
                     break
         return tuple(runs)
 
-    def beside(self, trees: Mapping[str, str], steps: Sequence[VerificationStep], *, commit: str) -> None:
+    def beside(self, trees: Mapping[str, str], steps: Sequence[VerificationStep]) -> None:
         """Run those gates on several trees (each with what it is about) beside each other, where processors are idle
         and gates may run at once; else do nothing: whoever needs a result has it run then. Raises as `run`.
         """
-        distinct = {self._key(tree, commit): tree for tree in reversed(list(trees))}.values()
+        distinct = {self._key(tree): tree for tree in reversed(list(trees))}.values()
         room = self._clones.idle()
         if not self.parallel or room < 2 or len(distinct) < 2:  # noqa: PLR2004 - two beside each other
             return
         with ThreadPoolExecutor(min(room, len(distinct)), "gates") as pool:
-            for future in [pool.submit(self.run, tree, steps, commit=commit, about=trees[tree]) for tree in distinct]:
+            for future in [pool.submit(self.run, tree, steps, about=trees[tree]) for tree in distinct]:
                 future.result()
 
-    def again(self, tree: str, step: VerificationStep, *, commit: str = "", about: str = "") -> GateRun:
+    def again(self, tree: str, step: VerificationStep, *, about: str = "") -> GateRun:
         """The gate run once more, alone, before a red of it decides: the best of both runs is known from then on."""
-        key = self._key(tree, commit)
-        (known,) = self.run(tree, [step], commit=commit, about=about)
+        key = self._key(tree)
+        (known,) = self.run(tree, [step], about=about)
         if (key, step.name) not in self._confirmed:
             self._confirmed.add((key, step.name))
             with ExitStack() as stack:
@@ -120,9 +125,9 @@ class GateRunner:
                 self._known[key, _named(step)] = known = known.best_of(*self._run(session, step))
         return known
 
-    def command(self, tree: str, external: External, *, step: str, commit: str = "", about: str = "") -> CheckResult:
+    def command(self, tree: str, external: External, *, step: str, about: str = "") -> CheckResult:
         """What a criterion's command says of a tree. Raises Cancelled, GitError."""
-        key = self._key(tree, commit), external
+        key = self._key(tree), external
         known = key in self._commands
         if not known:
             self.report(events.GateStarted(step, external.command, about=about))
@@ -141,29 +146,29 @@ class GateRunner:
 
     def tests_of(self, tree: str, external: External) -> TestRun:
         """What a criterion's command told of tests on a tree that it was run on."""
-        return self._commands[self._key(tree, ""), external].tests
+        return self._commands[self._key(tree), external].tests
 
     def known_of(self, commit: str) -> tuple[GateRun, ...]:
         """What is known of a commit, for a process that goes on later."""
-        key = self._key(commit, "")
+        key = self._key(commit)
         return tuple(known for step in self.steps if (known := self._known.get((key, _named(step)))) is not None)
 
     def recall(self, commit: str, runs: Sequence[GateRun]) -> None:
         """Know of a commit what another process had found."""
         steps = {step.name: step for step in self.steps}
-        self._known |= {(self._key(commit, ""), _named(steps[run.step])): run for run in runs if run.step in steps}
+        self._known |= {(self._key(commit), _named(steps[run.step])): run for run in runs if run.step in steps}
 
     def is_confirmed(self, tree: str, step: VerificationStep) -> bool:
         """Whether the gate was run twice on the tree."""
-        return (self._key(tree, ""), step.name) in self._confirmed
+        return (self._key(tree), step.name) in self._confirmed
 
     def same(self, tree: str, other: str) -> bool:
         """Whether gates can see no difference between two trees."""
-        return self._key(tree, "") == self._key(other, "")
+        return self._key(tree) == self._key(other)
 
     def known_as(self, tree: str, other: str) -> None:
         """What was found of a tree holds for another one, which differs in nothing that gates look at."""
-        self._keys[other] = self._key(tree, "")
+        self._keys[other] = self._key(tree)
 
     # What a base says
 
@@ -179,11 +184,10 @@ class GateRunner:
 
     # Steps
 
-    def stand(self, tree: str, *, commit: str = "", alone: bool = False) -> AbstractContextManager[Place]:
-        """A clone in which the tree stands, HEAD at the commit; also for what else is run on it."""
-        if commit:
-            self._commits.setdefault(tree, commit)
-        return self._clones.at(tree, self._commit(tree), alone=alone)
+    def stand(self, tree: str, *, alone: bool = False) -> AbstractContextManager[Place]:
+        """A clone in which the tree stands, HEAD at its base, else at the user's own."""
+        head = self.head or self._repository.commit_of(tree) or self._repository.head()
+        return self._clones.at(tree, head, alone=alone)
 
     def _run(self, session: "_Session", *steps: VerificationStep) -> tuple[GateRun, ...]:
         """Run a gate, and what builds for it where that was not run in this clone; or several at the same time."""
@@ -248,22 +252,14 @@ class GateRunner:
         around = {**place.environment(environment), **asking_for_names(external.command, environment)}
         return execute(external, place, around, clean=self._clean, cancelled=self._cancelled)
 
-    def _key(self, tree: str, commit: str) -> str:
+    def _key(self, tree: str) -> str:
         """Names what gates look at: all of the tree but Ralph's state, which is not there in their clones."""
-        if commit:
-            self._commits.setdefault(tree, commit)
         if tree not in self._keys:
             entries = self._repository.objects.tree(self._repository.tree_of(tree))
             self._keys[tree] = repr(
                 sorted((name, each.mode, each.oid) for name, each in entries.items() if name != STATE_FOLDER)
             )
         return self._keys[tree]
-
-    def _commit(self, tree: str) -> str:
-        """The commit that is HEAD where the tree stands: the base of an attempt, else the user's own."""
-        if tree not in self._commits:
-            self._commits[tree] = self._repository.commit_of(tree) or self._repository.head()
-        return self._commits[tree]
 
 
 def _lacks_something(run: GateRun) -> bool:

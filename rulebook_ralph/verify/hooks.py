@@ -132,7 +132,7 @@ def _asked(hook: Hook, case: Case, examination: Examination, gates: Sequence[Che
         if len(output) > LONGEST_ANSWER:
             raise _HookFault(f"printed more than {LONGEST_ANSWER} bytes", answered=True)
 
-    with runner.stand(case.tree, commit=case.base) as place:
+    with runner.stand(case.tree) as place:
         own = {"RALPH_TASK": case.task.id, "RALPH_STAGE": case.stage}
         known = hook_input(case, examination, root=place.inside, gates=gates)
         ended = place.run(
@@ -323,7 +323,7 @@ def _refusal(case: Case, examination: Examination, hooks: Sequence[Path], messag
     verifiers, output = examination.verifiers, HeadTail(head=8192, tail=16384)
     own = {"GIT_INDEX_FILE": ".git/index", "GIT_EDITOR": ":", "GIT_PREFIX": ""}
     try:
-        with verifiers.gates.stand(case.tree, commit=case.base) as place:
+        with verifiers.gates.stand(case.tree) as place:
             ended = _with_hooks(place, hooks[0].parent).run(
                 [_RUN_COMMIT_HOOKS, "sh", case.tree, *map(str, hooks)],
                 {**place.environment(verifiers.gates.environment), **own},

@@ -61,6 +61,7 @@ MERGED: tuple[Rule, ...] = (gates_hold, evidence_holds, criteria_hold, commit_is
 
 def judge(case: Case, verifiers: Verifiers, *, only: Sequence[Rule] | None = None) -> Judgement:
     """The verdict on an attempt. Raises Cancelled, GitError, and RalphError for what ends the run."""
+    verifiers = verifiers.on(case.base)
     examination = Examination(case, verifiers, Table(case, verifiers))
     verdict = _verdict(case, examination, RULES if only is None else only)
     verdict = replace(verdict, reason=cut(printable(verdict.reason), LONGEST_REASON))

@@ -246,7 +246,7 @@ def test_what_the_canary_finds_is_not_the_base(court: Made) -> None:
     judged = court(step("grep -q one a.txt"))
     runner, project = judged.runner, judged.project
     runner.run(judged.base, on_base=True)
-    runner.run(project.tree({"a.txt": ""}), commit=judged.base, on_base=True, about="the base without its code")
+    runner.on(judged.base).run(project.tree({"a.txt": ""}), on_base=True, about="the base without its code")
     runner.run(project.tree({"a.txt": "two\n"}))
     ended = [event.result.reason for event in judged.seen if isinstance(event, GateEnded) and event.result.failed]
     assert ended == ["exit code 1", "exit code 1"]

@@ -36,7 +36,7 @@ def court(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Court]:
 
 def checked(court: Court, command: str, **settings: Any) -> CheckResult:
     external = External(command=command, **settings)
-    return court.runner.command(court.repository.tree_of(court.base), external, step="coder", commit=court.base)
+    return court.runner.command(court.repository.tree_of(court.base), external, step="coder")
 
 
 def test_cc27_an_external_check_runs_at_the_root_and_passes_with_exit_code_0(court: Court) -> None:

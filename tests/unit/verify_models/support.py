@@ -44,7 +44,7 @@ class Gates:
         self.environment = {**os.environ, **IDENTITY}
         self.commands: list[str] = []
 
-    def command(self, tree: str, external: External, *, step: str, commit: str = "") -> CheckResult:
+    def command(self, tree: str, external: External, *, step: str) -> CheckResult:
         self.commands.append(external.command)
         passed = external.command.startswith("true")
         reason = "" if passed else "exit code 1"
@@ -59,15 +59,14 @@ class Gates:
         )
 
     @contextmanager
-    def stand(self, tree: str, *, commit: str = "", alone: bool = False) -> Iterator[Any]:
+    def stand(self, tree: str) -> Iterator[Any]:
         folder = self.root.parent / "clone"
         if not folder.exists():
             subprocess.run(
                 ["git", "clone", "-q", str(self.root), str(folder)], check=True, env={**os.environ, **IDENTITY}
             )
-        subprocess.run(["git", "checkout", "-q", commit], cwd=folder, check=True)
         subprocess.run(["git", "read-tree", "-u", "--reset", tree], cwd=folder, check=True)
-        subprocess.run(["git", "read-tree", commit], cwd=folder, check=True)
+        subprocess.run(["git", "read-tree", "HEAD"], cwd=folder, check=True)
         yield Place(folder, folder, None, dict)
 
 

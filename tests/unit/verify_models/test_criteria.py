@@ -109,14 +109,14 @@ class Slow(Gates):
     _now = 0
     _lock = threading.Lock()
 
-    def command(self, tree: str, external: External, *, step: str, commit: str = "") -> CheckResult:
+    def command(self, tree: str, external: External, *, step: str) -> CheckResult:
         with self._lock:
             self._now += 1
             self.most = max(self.most, self._now)
         time.sleep(0.05)
         with self._lock:
             self._now -= 1
-        return super().command(tree, external, step=step, commit=commit)
+        return super().command(tree, external, step=step)
 
 
 @pytest.mark.parametrize(("parallel", "most"), [(True, 3), (False, 1)])
