@@ -85,8 +85,8 @@ class GateRunner:
         until: Callable[[GateRun], bool] | None = None,
     ) -> tuple[GateRun, ...]:
         """What the gates say of a tree, or of a commit's. In order, up to one of which `until` says so; all at once
-        where the configuration says `parallel`. `about` names a tree that is neither the new code with its checks nor the
-        base as it is. Raises Cancelled, GitError, RalphError.
+        where the configuration says `parallel`. `about` names a tree that is neither the new code with its checks
+        nor the base as it is. Raises Cancelled, GitError, RalphError.
         """
         wanted = self.steps if steps is None else tuple(steps)
         key = self._key(tree)
