@@ -27,7 +27,7 @@ from rulebook_ralph.config.layers import (
 )
 from rulebook_ralph.config.template import SCHEMA_HINT, commented_config, keep_schema
 from rulebook_ralph.errors import ExitCode, RalphError
-from rulebook_ralph.process.orphans import carries_mark
+from rulebook_ralph.process.tree import carries_mark
 from rulebook_ralph.tasks import disk
 from rulebook_ralph.tasks.disk import find_root
 from rulebook_ralph.tasks.plain_yaml import NotReadableError, read_yaml

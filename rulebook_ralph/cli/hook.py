@@ -21,7 +21,7 @@ from rulebook_ralph.config import requirements
 from rulebook_ralph.config.settings import InsistentConfig
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git.user_tree import UserTree
-from rulebook_ralph.process.orphans import carries_mark
+from rulebook_ralph.process.tree import carries_mark
 from rulebook_ralph.report import events
 from rulebook_ralph.run import lock, preflight
 from rulebook_ralph.run.parts import load_prd

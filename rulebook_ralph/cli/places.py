@@ -109,7 +109,7 @@ def refuse_agents(app: App, what: str) -> None:
 
     A mark in the environment tells, and the ancestors, whatever environment was left there.
     """
-    from rulebook_ralph.process.orphans import carries_mark  # noqa: PLC0415 - psutil
+    from rulebook_ralph.process.tree import carries_mark  # noqa: PLC0415 - psutil
 
     if carries_mark(app.environment) or _within_run(private_folder(StateFolder(project_root(app))) / "lock"):
         raise RalphError(f"this runs inside an agent's process tree, where {what}")

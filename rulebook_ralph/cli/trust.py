@@ -11,7 +11,7 @@ from rulebook_ralph.config import trust
 from rulebook_ralph.config.commands import ConfiguredCommand
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.git.repository import GitError, Repository
-from rulebook_ralph.process.orphans import carries_mark
+from rulebook_ralph.process.tree import carries_mark
 from rulebook_ralph.report.console import Console
 from rulebook_ralph.tasks import prd_file
 from rulebook_ralph.tasks.disk import StateFolder

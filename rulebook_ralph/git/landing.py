@@ -18,7 +18,7 @@ from rulebook_ralph.git.in_the_way import InTheWayError, NotAdvanced, look_aroun
 from rulebook_ralph.git.objects import Entry, sync
 from rulebook_ralph.git.repository import GitError, Repository, read_plain, within_state
 from rulebook_ralph.git.trees import Change, changes, folders_of
-from rulebook_ralph.process.orphans import own_start, started_at
+from rulebook_ralph.process.tree import own_start, started_at
 
 __all__ = ["NotAdvanced", "SigningError", "advance", "commit_tree"]
 

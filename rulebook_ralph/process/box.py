@@ -8,7 +8,6 @@ that started it.
 import os
 import re
 import shutil
-import stat
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +18,6 @@ from pathlib import Path
 _TMP = Path("/tmp")  # noqa: S108 - it is this very folder that is replaced
 _PROBE_SECONDS = 10.0
 _TEMPORARY = ("TMPDIR", "TMP", "TEMP")
-_EMPTY_FILE = "/dev/null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,29 +47,25 @@ class Box:
         it below the same folder of /tmp; so do the neighbours of a repository that lies there.
         """
         named = {*_paths_named(environment or {}), *(word for word in command if word.startswith("/"))}
-        arguments = [
-            *_base(self.bwrap),
-            *self._private_tmp(named),
-            *_private_runtime(environment or {}),
-            *_hiding(self.hidden),
-        ]
-        for source, place in self.binds:
-            arguments += ("--bind", str(source), str(place))
-        for source, place in self.read_only:
-            arguments += ("--ro-bind", str(source), str(place))
+        arguments = [str(self.bwrap), "--bind", "/", "/", "--dev-bind", "/dev", "/dev", "--proc", "/proc"]
+        arguments += ["--unshare-pid", "--die-with-parent"]
+        if os.geteuid() == 0:  # with it, umount would uncover what is hidden; others have none of root's capabilities
+            arguments += ["--cap-drop", "CAP_SYS_ADMIN"]
+        arguments += [*self._private_tmp(named), *_private_runtime(environment or {}), *_hiding(self.hidden)]
+        for order, binds in (("--bind", self.binds), ("--ro-bind", self.read_only)):
+            arguments += (word for source, place in binds for word in (order, str(source), str(place)))
         return (*arguments, "--chdir", str(cwd), "--", *command)
 
-    def _private_tmp(self, named: Iterable[str]) -> list[str]:
+    def _private_tmp(self, named: Iterable[str]) -> Iterator[str]:
         tmp = _TMP.resolve()
-        places = [place for _, place in self.binds]
+        places = {place for _, place in self.binds}
         kept = {entry for path in (*named, *map(str, places)) for entry in _entries(path, tmp)}
-        arguments = ["--perms", "1777", "--tmpfs", str(tmp)]
-        for entry in sorted(kept - set(places)):
+        yield from ("--perms", "1777", "--tmpfs", str(tmp))
+        for entry in sorted(kept - places):
             if os.path.islink(entry):  # noqa: PTH114 - see below
-                arguments += ("--symlink", str(entry.readlink()), str(entry))
+                yield from ("--symlink", str(entry.readlink()), str(entry))
             elif os.path.lexists(entry):  # false also where the name is too long for any file
-                arguments += ("--bind", str(entry), str(entry))
-        return arguments
+                yield from ("--bind", str(entry), str(entry))
 
 
 def probe_box(environment: Mapping[str, str]) -> Path | NoBox:
@@ -93,14 +87,13 @@ def probe_box(environment: Mapping[str, str]) -> Path | NoBox:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return NoBox(f"no sandbox, as {bwrap} does not work: {_why(error)}")
+        why = error.strerror if isinstance(error, OSError) else f"it has not ended within {_PROBE_SECONDS:.0f} s"
+        return NoBox(f"no sandbox, as {bwrap} does not work: {why}")
     if done.returncode == 0:
         return bwrap
     said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return NoBox(
-        f"no sandbox, as {bwrap} does not work here ({said[-1][:200] if said else f'exit code {done.returncode}'}); "
-        "unprivileged user namespaces may be switched off"
-    )
+    why = said[-1][:200] if said else f"exit code {done.returncode}"
+    return NoBox(f"no sandbox, as {bwrap} does not work here ({why}); unprivileged user namespaces may be switched off")
 
 
 def boxed_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -131,44 +124,29 @@ def daemon_places(environment: Mapping[str, str], *, docker: bool = False) -> tu
     return tuple(places)
 
 
-def _base(bwrap: Path) -> list[str]:
-    arguments = [str(bwrap), "--bind", "/", "/", "--dev-bind", "/dev", "/dev", "--proc", "/proc"]
-    arguments += ["--unshare-pid", "--die-with-parent"]
-    if os.geteuid() == 0:  # with it, umount would uncover what is hidden; others have none of root's capabilities
-        arguments += ["--cap-drop", "CAP_SYS_ADMIN"]
-    return arguments
-
-
-def _private_runtime(environment: Mapping[str, str]) -> list[str]:
+def _private_runtime(environment: Mapping[str, str]) -> Iterator[str]:
     """An empty runtime folder; an SSH agent's socket stays, as logins do."""
     folder = Path(environment.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")
-    if not folder.is_absolute() or not folder.is_dir():
-        return []
-    folder = folder.resolve()
-    if folder in (Path("/"), _TMP.resolve(), Path(environment.get("HOME") or "/").resolve()):
-        return []
-    arguments = ["--perms", "0700", "--tmpfs", str(folder)]
+    shared = (Path("/"), _TMP.resolve(), Path(environment.get("HOME") or "/").resolve())
+    if not folder.is_absolute() or not folder.is_dir() or (folder := folder.resolve()) in shared:
+        return
+    yield from ("--perms", "0700", "--tmpfs", str(folder))
     agent = Path(environment.get("SSH_AUTH_SOCK") or "/")
     if agent.is_relative_to(folder) and agent.exists():
-        arguments += ["--bind", str(agent), str(agent)]
-    return arguments
+        yield from ("--bind", str(agent), str(agent))
 
 
 def _hiding(hidden: Iterable[Path]) -> Iterator[str]:
     """What lies below something hidden is hidden with it; what is not there would be made on the real disk."""
     covered: list[Path] = []
     for path in sorted({path.resolve() for path in hidden}):
-        if any(path.is_relative_to(other) for other in covered):
+        if any(path.is_relative_to(other) for other in covered) or not os.path.lexists(path):
             continue
-        try:
-            mode = path.lstat().st_mode
-        except OSError:
-            continue
-        if stat.S_ISDIR(mode):
+        if path.is_dir():
             covered.append(path)
             yield from ("--tmpfs", str(path))
         else:
-            yield from ("--ro-bind", _EMPTY_FILE, str(path))
+            yield from ("--ro-bind", os.devnull, str(path))
 
 
 def _paths_named(environment: Mapping[str, str]) -> Iterator[str]:
@@ -183,9 +161,3 @@ def _entries(path: str, tmp: Path) -> frozenset[Path]:
     found = {os.path.normpath(path), os.path.realpath(path)}
     pairs = ((spelled, folder) for spelled in found for folder in (f"{tmp}/", f"{_TMP}/") if spelled.startswith(folder))
     return frozenset(tmp / spelled.removeprefix(folder).partition("/")[0] for spelled, folder in pairs)
-
-
-def _why(error: OSError | subprocess.TimeoutExpired) -> str:
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
-    return f"it has not ended within {_PROBE_SECONDS:.0f} s"

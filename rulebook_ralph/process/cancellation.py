@@ -28,6 +28,10 @@ class Cancellation(Event):
         os.set_blocking(self._writer, False)
         weakref.finalize(self, _close, self._reader, self._writer)
 
+    @property
+    def orders(self) -> "tuple[Cancellation, ...]":
+        return (self,)
+
     def fileno(self) -> int:
         return self._reader
 

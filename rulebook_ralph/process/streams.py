@@ -1,14 +1,31 @@
-"""Bytes as they come from a process, in bounded memory: whole lines, or the beginning and end of everything."""
+"""Bytes as they come from a process, in bounded memory: whole lines, the beginning and end of everything, and the loop
+that waits for them, for the end of the process and for the order to stop, all at once and without polling.
+"""
 
+import os
+import selectors
+import sys
+import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from subprocess import Popen
+from threading import Event
+from typing import IO
+
+from rulebook_ralph.process.cancellation import Cancellation
+
+Sink = Callable[[bytes], None]
 
 LONGEST_LINE = 8 * 1024 * 1024
+_BLOCK = 64 * 1024
+_PLAIN_EVENT_INTERVAL = 0.05
 
 
 class LineSplitter:
-    """Hands each whole line (bytes, without its end, never empty) to `on_line`.
-
-    A line longer than `longest` bytes is dropped and counted in `dropped`; what follows it is read as usual.
+    """Hands each whole line (bytes, without its end, never empty) to `on_line`, but for those of more than `longest`
+    bytes.
     """
 
     def __init__(self, on_line: Callable[[bytes], None], *, longest: int = LONGEST_LINE) -> None:
@@ -16,46 +33,27 @@ class LineSplitter:
         self._longest = longest
         self._pieces: list[bytes] = []
         self._length = 0
-        self.dropped = 0
 
     def feed(self, block: bytes) -> None:
-        first, *others = block.split(b"\n")
-        self._extend(first)
-        if not others:
-            return
-        self._finish()
-        rest = others.pop()
-        for line in others:
-            self._hand_over(line)
+        *ends, rest = block.split(b"\n")
+        for end in ends:
+            self._extend(end)
+            self.close()
         self._extend(rest)
 
     def close(self) -> None:
         """The end of the stream: a last line without a line end counts as a line."""
-        self._finish()
+        line, self._length = b"".join(self._pieces), 0
+        self._pieces.clear()
+        if line:
+            self._on_line(line)
 
     def _extend(self, piece: bytes) -> None:
-        if not piece:
-            return
         self._length += len(piece)
         if self._length <= self._longest:
             self._pieces.append(piece)
         else:
             self._pieces.clear()
-
-    def _finish(self) -> None:
-        length, line = self._length, b"".join(self._pieces)
-        self._pieces.clear()
-        self._length = 0
-        if length > self._longest:
-            self.dropped += 1
-        else:
-            self._hand_over(line)
-
-    def _hand_over(self, line: bytes) -> None:
-        if len(line) > self._longest:
-            self.dropped += 1
-        elif line:
-            self._on_line(line)
 
 
 class HeadTail:
@@ -71,31 +69,127 @@ class HeadTail:
     def feed(self, block: bytes) -> None:
         self.size += len(block)
         room = self._head_size - len(self._head)
-        if room > 0:
-            self._head += block[:room]
-            block = block[room:]
-        if len(block) >= self._tail_size:
-            self._tail = bytearray(block[len(block) - self._tail_size :])
-            return
-        self._tail += block
+        self._head += block[:room]
+        self._tail += block[room:]
         if len(self._tail) > 2 * self._tail_size:
             del self._tail[: len(self._tail) - self._tail_size]
 
-    @property
-    def omitted(self) -> int:
-        """How many bytes in the middle were not kept."""
-        return max(0, self.size - self._head_size - self._tail_size)
-
-    def head(self) -> bytes:
-        return bytes(self._head)
-
     def tail(self) -> bytes:
-        """The end, as far as it is not in `head` already."""
+        """The end, as far as it is not in the head already."""
         return bytes(self._tail[max(0, len(self._tail) - self._tail_size) :])
 
     def text(self) -> str:
         """What was kept, with a line that says how much was left out. Bytes that are not UTF-8 become U+FFFD."""
-        if not self.omitted:
-            return (self.head() + self.tail()).decode("utf-8", "replace")
-        parts = (self.head().decode("utf-8", "replace"), self.tail().decode("utf-8", "replace"))
-        return f"\n… {self.omitted} bytes left out …\n".join(parts)
+        head, tail = bytes(self._head), self.tail()
+        if not (left_out := self.size - len(head) - len(tail)):
+            return (head + tail).decode("utf-8", "replace")
+        return f"\n… {left_out} bytes left out …\n".join(each.decode("utf-8", "replace") for each in (head, tail))
+
+
+class Pump:
+    """Moves bytes between a process and its sinks. `last_byte` is the time (monotonic) of the last output."""
+
+    def __init__(
+        self, process: Popen[bytes], *, stdin: bytes | None, on_stdout: Sink, on_stderr: Sink, cancelled: Event | None
+    ) -> None:
+        self._process = process
+        self._cancelled = cancelled
+        self._selector = selectors.DefaultSelector()
+        self._input = memoryview(stdin or b"")
+        self._outputs: dict[int, Sink] = {}
+        self.exited = False
+        self.last_byte = time.monotonic()
+        for pipe, sink in ((process.stdout, on_stdout), (process.stderr, on_stderr)):
+            self._read_from(pipe, sink)
+        self._write_to(process.stdin)
+        self._exit_file = _readable_at_exit(process)
+        self._selector.register(self._exit_file, selectors.EVENT_READ, self._exit)
+        orders: tuple[Cancellation, ...] = getattr(cancelled, "orders", ())
+        self._longest_wait = None if orders or cancelled is None else _PLAIN_EVENT_INTERVAL
+        self._at_once = [each.at_once for each in orders if each.at_once]
+        for order in (*orders, *self._at_once):
+            self._selector.register(order, selectors.EVENT_READ, partial(self._selector.unregister, order))
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._cancelled is not None and self._cancelled.is_set()
+
+    @property
+    def is_to_end_at_once(self) -> bool:
+        return any(order.is_set() for order in self._at_once)
+
+    def wait(self, seconds: float | None) -> None:
+        """Wait until something happens, at most that long (None: for ever), and deal with it."""
+        waits = [each for each in (seconds, self._longest_wait) if each is not None]
+        for key, _ in self._selector.select(min(waits, default=None)):
+            key.data()
+
+    def drain(self, seconds: float) -> None:
+        """Read what is left in the pipes. To be called when nothing should hold them open any more."""
+        deadline = time.monotonic() + seconds
+        for file, sink in tuple(self._outputs.items()):
+            with suppress(BlockingIOError):
+                while time.monotonic() < deadline and (block := os.read(file, _BLOCK)):
+                    sink(block)
+
+    def close(self) -> None:
+        self._selector.close()
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+        os.close(self._exit_file)
+
+    def _read_from(self, pipe: IO[bytes] | None, sink: Sink) -> None:
+        if pipe is None:
+            return
+        file = pipe.fileno()
+        os.set_blocking(file, False)
+        self._outputs[file] = sink
+        self._selector.register(file, selectors.EVENT_READ, lambda: self._read(file, sink))
+
+    def _read(self, file: int, sink: Sink) -> None:
+        try:
+            block = os.read(file, _BLOCK)
+        except BlockingIOError:
+            return
+        if block:
+            self.last_byte = time.monotonic()
+            sink(block)
+        else:
+            del self._outputs[file]
+            self._selector.unregister(file)
+
+    def _write_to(self, pipe: IO[bytes] | None) -> None:
+        if pipe is None:
+            return
+        os.set_blocking(pipe.fileno(), False)
+        self._selector.register(pipe, selectors.EVENT_WRITE, lambda: self._write(pipe))
+
+    def _write(self, pipe: IO[bytes]) -> None:
+        try:
+            self._input = self._input[os.write(pipe.fileno(), self._input[:_BLOCK]) :]
+        except BlockingIOError:
+            return
+        except OSError:  # it does not read (any more)
+            self._input = memoryview(b"")
+        if not self._input:
+            self._selector.unregister(pipe)
+            pipe.close()
+
+    def _exit(self) -> None:
+        self._selector.unregister(self._exit_file)
+        self.exited = True
+
+
+def _readable_at_exit(process: Popen[bytes]) -> int:
+    """A file descriptor that tells of the process' end."""
+    if sys.platform == "linux":
+        return os.pidfd_open(process.pid)
+    reader, writer = os.pipe()
+
+    def tell() -> None:
+        process.wait()
+        os.close(writer)
+
+    threading.Thread(target=tell, daemon=True).start()
+    return reader

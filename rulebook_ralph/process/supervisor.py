@@ -7,6 +7,7 @@ delays nothing.
 """
 
 import errno
+import math
 import os
 import re
 import signal
@@ -20,10 +21,8 @@ from threading import Event
 
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.process.box import Box, boxed_environment
-from rulebook_ralph.process.orphans import new_mark
-from rulebook_ralph.process.pump import Pump
-from rulebook_ralph.process.streams import HeadTail
-from rulebook_ralph.process.tree import BoxedTree, ProcessTree
+from rulebook_ralph.process.streams import HeadTail, Pump
+from rulebook_ralph.process.tree import BoxedTree, ProcessTree, new_mark
 from rulebook_ralph.tasks.results import KillReason
 
 _STDERR_TAIL = 16 * 1024
@@ -180,19 +179,18 @@ def _launch(command: Command) -> tuple[Popen[bytes], ProcessTree]:
 
 
 def _watch(pump: Pump, limits: ProcessLimits, idleness: "_Idleness") -> KillReason | None:
-    started = time.monotonic()
+    ends = time.monotonic() + (limits.wall_time or math.inf)
     while not pump.exited:
+        wall_left, idle_left = ends - time.monotonic(), idleness.seconds_left(pump.last_byte)
         if pump.is_cancelled:
             return "interrupted"
-        wall_left = None if limits.wall_time is None else started + limits.wall_time - time.monotonic()
-        idle_left = idleness.seconds_left(pump.last_byte)
-        if wall_left is not None and wall_left <= 0:
+        if wall_left <= 0:
             return "wall-time"
-        if idle_left is not None and idle_left <= 0:
-            if _is_idle(pump, idleness):
-                return "idle-time"
-            continue
-        pump.wait(min((left for left in (wall_left, idle_left) if left is not None), default=None))
+        if idle_left > 0:
+            left = min(wall_left, idle_left)
+            pump.wait(None if left == math.inf else left)
+        elif _is_idle(pump, idleness):
+            return "idle-time"
     return None
 
 
@@ -200,8 +198,7 @@ def _is_idle(pump: Pump, idleness: "_Idleness") -> bool:
     """Whether the idle time is really over: output may wait since Ralph was stopped, or come while it looks."""
     pump.wait(0)
     before = pump.last_byte
-    left = idleness.seconds_left(before)
-    if pump.exited or left is None or left > 0 or not idleness.is_over():
+    if pump.exited or idleness.seconds_left(before) > 0 or not idleness.is_over():
         return False
     pump.wait(0)
     return not pump.exited and pump.last_byte == before
@@ -230,22 +227,18 @@ class _Idleness:
     """The idle limit of one process. A change restarts the clock from the time of that change."""
 
     def __init__(self, limit: float | None, last_change: LastChange | None) -> None:
-        self._limit = limit
+        self._limit = limit or math.inf
         self._last_change = last_change
         self._seen: float | None = None
         self._changed = 0.0
         self._next_look = 0.0
 
-    def seconds_left(self, last_byte: float) -> float | None:
-        """Until the limit is reached, None without one. Times here are monotonic."""
-        if self._limit is None:
-            return None
+    def seconds_left(self, last_byte: float) -> float:
+        """Until the limit is reached. Times here are monotonic."""
         return max(max(last_byte, self._changed) + self._limit, self._next_look) - time.monotonic()
 
     def is_over(self) -> bool:
         """Whether the process is idle, to be asked when no time is left: looks whether anything changed meanwhile."""
-        if self._limit is None:
-            return False
         change = self._last_change() if self._last_change else None
         if change is None or change == self._seen:
             return True
@@ -263,13 +256,16 @@ class _Output:
     def __init__(self, path: Path | None, on_output: Callable[[bytes], None] | None) -> None:
         self._path = path
         self._on_output = on_output
+        self._stdout = HeadTail(head=0, tail=_FIRST_BYTES)
         self._stderr = HeadTail(head=0, tail=_STDERR_TAIL)
-        self.size = 0
-        self.first = b""
         try:
             self._file = path.open("wb", buffering=0) if path else None
         except OSError as error:
             raise self._unwritable(error) from error
+
+    @property
+    def size(self) -> int:
+        return self._stdout.size
 
     @property
     def stderr_tail(self) -> str:
@@ -278,14 +274,11 @@ class _Output:
     @property
     def whole(self) -> bytes:
         """Everything that came, stdout first, if it was little."""
-        if self.size + self._stderr.size > _FIRST_BYTES:
-            return b""
-        return self.first + self._stderr.tail()
+        is_little = self.size + self._stderr.size <= _FIRST_BYTES
+        return self._stdout.tail() + self._stderr.tail() if is_little else b""
 
     def stdout(self, block: bytes) -> None:
-        if self.size < _FIRST_BYTES:
-            self.first += block[: _FIRST_BYTES - self.size]
-        self.size += len(block)
+        self._stdout.feed(block)
         self._write(block)
         if self._on_output:
             self._on_output(block)

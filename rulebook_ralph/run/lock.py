@@ -20,7 +20,7 @@ from msgspec import DecodeError, json
 from msgspec.structs import replace
 
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.process import orphans
+from rulebook_ralph.process import tree
 from rulebook_ralph.tasks import disk
 from rulebook_ralph.tasks.model import Value
 
@@ -83,7 +83,7 @@ class Holder(Value, frozen=True, kw_only=True):
         """Whether that very process lives; of one on another machine it is taken for granted."""
         if self.is_elsewhere:
             return True
-        started = orphans.started_at(self.pid) if self.pid > 0 else 0
+        started = tree.started_at(self.pid) if self.pid > 0 else 0
         if not started or (self.boot and self.boot != _boot()):
             return False
         return not self.started or abs(started - self.started) <= _SAME_START
@@ -109,7 +109,7 @@ class Held:
 
     def end_orphans(self) -> tuple[int, int]:
         """End what the dead left running; how many there were, and how many could not be ended."""
-        counts = [orphans.end_left_by(one.pid, one.started) for one in self.dead if one.pid and not one.is_elsewhere]
+        counts = [tree.end_left_by(one.pid, one.started) for one in self.dead if one.pid and not one.is_elsewhere]
         return sum(ended for ended, _ in counts), sum(left for _, left in counts)
 
     def stay(self) -> None:
@@ -270,10 +270,10 @@ def _myself(command: str, since: str, session: str, agent: int) -> Holder:
         command=command,
         host=os.uname().nodename,
         boot=_boot(),
-        started=orphans.own_start(),
+        started=tree.own_start(),
         session=session,
         agent=agent,
-        agent_started=orphans.started_at(agent) if agent else 0,
+        agent_started=tree.started_at(agent) if agent else 0,
     )
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from rulebook_ralph.config.template import CONFIG_SCHEMA_NAME, SCHEMA_HINT
-from rulebook_ralph.process.orphans import new_mark
+from rulebook_ralph.process.tree import new_mark
 from tests.harness import Project, make_project
 
 WRITTEN = """\

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from rulebook_ralph.process.orphans import new_mark
+from rulebook_ralph.process.tree import new_mark
 from tests.harness import make_project
 
 

@@ -13,7 +13,7 @@ from msgspec import json
 from msgspec.structs import replace
 
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.process import orphans
+from rulebook_ralph.process import tree
 from rulebook_ralph.run import lock
 from rulebook_ralph.run.lock import Holder, dead_run, hold, holder
 
@@ -22,7 +22,7 @@ SINCE = "2026-01-01T00:00:00.000Z"
 _HOLD = """
 import os, subprocess, sys
 from pathlib import Path
-from rulebook_ralph.process.orphans import new_mark
+from rulebook_ralph.process.tree import new_mark
 from rulebook_ralph.run.lock import hold
 with hold(Path(sys.argv[1]), "run", since="then") as held:
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "start_new_session": True}
@@ -48,7 +48,7 @@ def end(process: "subprocess.Popen[str]", child: int) -> None:
 
 
 def me(**changed: object) -> Holder:
-    this = Holder(pid=os.getpid(), since=SINCE, command="run", host=os.uname().nodename, started=orphans.own_start())
+    this = Holder(pid=os.getpid(), since=SINCE, command="run", host=os.uname().nodename, started=tree.own_start())
     return replace(this, **changed)
 
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.process import orphans
+from rulebook_ralph.process import tree
 from rulebook_ralph.process.box import Box, probe_box
 from rulebook_ralph.process.cancellation import Cancellation, Either
 from rulebook_ralph.process.supervisor import Command, Ended, ProcessLimits, run
@@ -117,7 +117,7 @@ def test_gets_only_the_environment_given_and_a_mark(tmp_path: Path, box: Box | N
     run(Command(("/usr/bin/env",), tmp_path, {"ONLY": "this"}, box=box), on_output=blocks.append)
     names = [line.partition("=")[0] for line in b"".join(blocks).decode().split("\n") if line]
     assert "ONLY" in names
-    assert orphans.carries_mark(names)
+    assert tree.carries_mark(names)
     if box is None:
         assert len(names) == 2
 
@@ -482,9 +482,9 @@ def test_many_runs_at_once_keep_their_own_exit_codes(tmp_path: Path) -> None:
 
 
 def test_what_a_living_ralph_with_the_id_of_a_dead_one_started_is_left_alone(tmp_path: Path) -> None:
-    environment = {"PATH": PATH, orphans.new_mark(): "1"}
+    environment = {"PATH": PATH, tree.new_mark(): "1"}
     with subprocess.Popen(["sleep", "60"], env=environment, cwd=tmp_path) as ours:
-        assert orphans.end_left_by(os.getpid(), orphans.own_start() - 10_000) == (0, 0)
+        assert tree.end_left_by(os.getpid(), tree.own_start() - 10_000) == (0, 0)
         assert ours.poll() is None
         ours.kill()
 
@@ -504,7 +504,7 @@ before = getrusage(RUSAGE_SELF).ru_maxrss
 program = "echo first; head -c 60000000 /dev/zero; echo; yes $(seq 99) | head -c 39999995; echo; echo last"
 ended = run(Command(("sh", "-c", program), Path.cwd(), {"PATH": sys.argv[1]}), on_output=take, output_file=Path("raw"))
 splitter.close()
-print(ended.output_bytes, splitter.dropped, min(lines), kept.size, getrusage(RUSAGE_SELF).ru_maxrss - before)
+print(ended.output_bytes, int(60_000_000 not in lines), min(lines), kept.size, getrusage(RUSAGE_SELF).ru_maxrss - before)
 """
 
 
