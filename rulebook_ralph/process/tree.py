@@ -117,8 +117,8 @@ def _marked(mark: str, session: int | None, since: float) -> set[psutil.Process]
     found |= {process for pid, process in living.items() if _session(pid) in sessions - {0, os.getsid(0)}}
     for process in tuple(found):
         with suppress(psutil.Error):
-            found.update(process.children(recursive=True))
-    return set(filter(_runs, found))
+            found.update(filter(_runs, process.children(recursive=True)))
+    return found
 
 
 def _wait_until_gone(processes: Iterable[psutil.Process], seconds: float) -> None:
