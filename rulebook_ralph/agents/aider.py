@@ -7,162 +7,99 @@ came whole. Its own error after the last one, or without any, is the end of a ru
 import os
 import re
 import shutil
+from itertools import dropwhile
 
-from rulebook_ralph.agents.agent import Invocation, Report
-from rulebook_ralph.agents.api_errors import MAX_MESSAGE, fault
+from rulebook_ralph.agents.agent import Invocation
+from rulebook_ralph.agents.api_errors import fault
 from rulebook_ralph.agents.cli import CliAgent
-from rulebook_ralph.agents.fields import added, first_line
-from rulebook_ralph.agents.limit_times import Now
-from rulebook_ralph.agents.reader import MAX_TOOL_RESULTS, TEXT_HEAD, TEXT_TAIL, Reader, tool_result
-from rulebook_ralph.process.streams import HeadTail, LineSplitter
-from rulebook_ralph.report.events import AgentActivity
+from rulebook_ralph.agents.command import PlainTextReader
+from rulebook_ralph.agents.fields import added
+from rulebook_ralph.agents.reader import MAX_TOOL_RESULTS, tool_result
 from rulebook_ralph.tasks.results import AgentResult, ErrorKind, Usage
 
 _CACHES = ".aider.tags.cache.v*"
-_LONGEST_LINE = 1024 * 1024
 _LARGEST = 2**53
 _AMOUNT = r"(\d{1,15}(?:\.\d{1,6})?)([kM]?)"
 _TOKENS = re.compile(
-    rf"Tokens: {_AMOUNT} sent(?:, {_AMOUNT} cache write)?(?:, {_AMOUNT} cache hit)?, {_AMOUNT} received\."
-    r"(?: Cost: .*)?"
+    rf"^Tokens: {_AMOUNT} sent(?:, {_AMOUNT} cache write)?(?:, {_AMOUNT} cache hit)?, {_AMOUNT} received\."
+    r"(?: Cost: .*)?$(?P<cost>\nCost: .*$)?",
+    re.MULTILINE,
 )
+"""The cost stands in the line of the tokens or, where that gets long, in the next."""
+
 _SESSION_COST = re.compile(r"Cost: \$\d{1,9}(?:\.\d{1,20})? message, \$(\d{1,9}(?:\.\d{1,20})?)\s+session\.")
 _TIMES = {"": 1, "k": 1000, "M": 1_000_000}
-_BEFORE_THE_ANSWER = re.compile(
+_AIDERS_OWN = re.compile(
     r"Analytics have|Detected dumb terminal|Update git (?:name|email)|Aider v\d|(?:Main |Weak |Editor )?[Mm]odel:"
-    r"|Git repo:|Repo-map:|Added .* to the chat|Warning:|https://aider\.chat/|Skipping |Using .* model"
+    r"|Git repo:|Repo-map:|Added .* to the chat|Warning:|https://aider\.chat/|Skipping |Using .* model|Applied edit to "
+    r"|Commit [0-9a-f]{7}|$"
 )
-_EDIT_BEGINS = re.compile(r"<{5,9} SEARCH")
-_EDIT_ENDS = re.compile(r">{5,9} REPLACE")
-_FENCE = re.compile(r"(`{3,9})(?!ralph-report)[\w+#.-]*")
-_PATH = re.compile(r"[^\s`<>]{1,300}")
-_APPLIED = re.compile(r"Applied edit to (.+)")
-_ERRORS: tuple[tuple[re.Pattern[str], ErrorKind | None], ...] = (
-    (re.compile(r"litellm\.BudgetExceededError: "), "max-budget"),
-    (re.compile(r"litellm\.(?:APIConnectionError|Timeout): "), "network"),
-    (re.compile(r"litellm\.\w+(?:Error|Exception): "), None),
-    (re.compile(r"Model \S+ has hit a token limit!"), "context-too-long"),
-    (re.compile(r"Only \d+ reflections allowed, stopping\."), "max-turns"),
-    (re.compile(r"No LLM model was specified and no API keys were provided\."), "authentication"),
+"""Lines before an answer."""
+
+_EDIT = re.compile(r"^<{5,9} SEARCH$.*?(?:^>{5,9} REPLACE$|\Z)", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"^([^\s`<>]{1,300})\n(`{3,9})(?!ralph-report)[\w+#.-]*$.*?(?:^\2$|\Z)", re.MULTILINE | re.DOTALL)
+_APPLIED = re.compile(r"^Applied edit to (.+)$", re.MULTILINE)
+_RETRIED = re.compile(r"^Retrying in .*$", re.MULTILINE)
+_ERROR = re.compile(
+    r"(?:litellm\.(?P<provider>\w+(?:Error|Exception)|Timeout): |^Model \S+ has hit a (?P<length>token) limit!"
+    r"|^Only \d+ (?P<turns>reflections) allowed, stopping\.|^No LLM model was specified and no (?P<key>API keys) were)"
+    r".*(?:\n(?!Retrying in ).+)*",
+    re.MULTILINE,
 )
-"""None: the words of the error tell its kind."""
-_FIRST_WORDS = ("litellm.", "Model ", "Only ", "No LLM ")
-_PROVIDERS = "litellm."
-"""How the errors of a provider begin: on a line of their own, or where the answer broke off."""
+"""It goes on to the next empty line. Those of a provider may begin where the answer broke off."""
+
+_KINDS: dict[str, ErrorKind] = {
+    "BudgetExceededError": "max-budget",
+    "APIConnectionError": "network",
+    "Timeout": "network",
+    "token": "context-too-long",
+    "reflections": "max-turns",
+    "API keys": "authentication",
+}
+"""Of all others their own words tell it."""
 
 
-class _Answer:
-    """What the model says between two reports of tokens.
-
-    The text of edits is work, and no part of the message: between SEARCH and REPLACE, or fenced below a file's name.
-    """
-
-    def __init__(self, *, begun: bool = False) -> None:
-        self.begun = begun
-        self._kept = HeadTail(head=TEXT_HEAD, tail=TEXT_TAIL)
-        self._before = ""
-        self._ends: re.Pattern[str] | None = None
-
-    def line(self, line: str) -> None:
-        self.begun = self.begun or (bool(line) and not _BEFORE_THE_ANSWER.match(line))
-        if self._ends:
-            self._ends = None if self._ends.fullmatch(line) else self._ends
-        elif _EDIT_BEGINS.fullmatch(line):
-            self._ends = _EDIT_ENDS
-        elif (fence := _FENCE.fullmatch(line)) and _PATH.fullmatch(self._before):
-            self._ends = re.compile(fence[1])
-        elif self.begun:
-            self._kept.feed(line.encode() + b"\n")
-        self._before = line
-
-    def text(self) -> str:
-        return self._kept.text().strip()
-
-
-class AiderReader(Reader):
-    """Keeps the model's last answer (without the edits in it), the sums, and the error it ended with."""
+class AiderReader(PlainTextReader):
+    """Reads the whole at the end, as far as it was kept: the model's last answer, the sums, the error it ended with."""
 
     log_in = "set the API key that the model's provider asks for, such as OPENAI_API_KEY, in the environment"
 
-    def __init__(self, report: Report, now: Now) -> None:
-        super().__init__(report, now)
-        self._lines = LineSplitter(self._line, longest=_LONGEST_LINE)
-        self._answer = _Answer()
-        self._error = ""
-        self._error_kind: ErrorKind | None = None
-        self._in_error = False
-        self._after_tokens = False
-        self._after_blank = True
-
-    def feed(self, block: bytes) -> None:
-        self._lines.feed(block.replace(b"\n", b" \n"))  # the splitter passes over empty lines, which tell something
-
     def finish(self) -> None:
-        self._lines.close()
-        if self.succeeded is None:
-            self.final_text = self._answer.text()
-        if self._error:
-            kind, said = self._error_kind, self._error
+        super().finish()
+        output = "\n".join(line.rstrip() for line in self.final_text.split("\n"))
+        answer, end, self.succeeded = "", 0, None
+        for tokens in _TOKENS.finditer(output):
+            answer, end, self.succeeded = output[end : tokens.start()], tokens.end(), True
+            self.usage = added(self.usage, _usage(tokens))
+            if cost := _SESSION_COST.search(tokens[0]):
+                self.cost_usd = float(cost[1])
+        rest = output[end:]
+        # Of a run that was tried again only the last answer counts; errors before a whole one were overcome.
+        self.final_text = _message(_RETRIED.split(answer)[-1] if self.succeeded else _ERROR.sub("", rest))
+        edits = [tool_result("edit", path, success=True) for path in _APPLIED.findall(output)]
+        self.tool_results = tuple(edits[-MAX_TOOL_RESULTS:])
+        for error in _ERROR.finditer(rest):
+            said, kind = error[0].replace("\n", " "), _KINDS.get(error[error.lastindex or 0])
             self.succeeded, self.fault = False, self.advised(fault(kind, said)) if kind else self.error(said)
 
-    def _line(self, raw: bytes) -> None:
-        line = raw.decode("utf-8", "replace").rstrip()
-        if tokens := _TOKENS.fullmatch(line):
-            self._answered(tokens)
-            return
-        if self._after_tokens:
-            self._cost_in(line)
-        if self._is_of_an_error(line):
-            return
-        if self.succeeded and (applied := _APPLIED.fullmatch(line)):
-            result = tool_result("edit", applied[1], success=True)
-            self.tool_results = (*self.tool_results, result)[-MAX_TOOL_RESULTS:]
-            self.report(AgentActivity("tool", "edit", first_line(applied[1])))
-            return
-        self._answer.line(line)
-        if self._after_blank and self._answer.begun and (said := first_line(line)):
-            self.report(AgentActivity("text", said))
-        self._after_blank = not line
 
-    def _answered(self, tokens: re.Match[str]) -> None:
-        """An answer came whole: errors before it were tried again with success."""
-        sent, written, read, received = (_count(tokens[place], tokens[place + 1]) for place in (1, 3, 5, 7))
-        spent = Usage(
-            input_tokens=max(0, sent - written - read),
-            output_tokens=received,
-            cache_read_tokens=read,
-            cache_write_tokens=written,
-        )
-        self.usage = added(self.usage, spent)
-        self.succeeded, self.final_text, self._error = True, self._answer.text(), ""
-        self._answer = _Answer(begun=True)
-        self._cost_in(tokens[0])
+def _message(answer: str) -> str:
+    """An answer without aider's own lines before it, and without the text of edits, which is work: between SEARCH and
+    REPLACE, or fenced below a file's name.
+    """
+    lines = dropwhile(_AIDERS_OWN.match, _FILE.sub(r"\1", _EDIT.sub("", answer)).split("\n"))
+    return "\n".join(lines).strip()
 
-    def _cost_in(self, line: str) -> None:
-        """The cost of the whole session; it stands in the line of the tokens or, where that gets long, in the next."""
-        self._after_tokens = line.startswith("Tokens: ")
-        if found := _SESSION_COST.search(line[:MAX_MESSAGE]):
-            self.cost_usd = float(found[1])
 
-    def _is_of_an_error(self, line: str) -> bool:
-        """Whether it begins one, or goes on with one: up to the next empty line."""
-        begin = max(0, line.find(_PROVIDERS))
-        if begin or line.startswith(_FIRST_WORDS):
-            for pattern, kind in _ERRORS:
-                if pattern.match(line, begin):
-                    self._answer.line(line[:begin])
-                    self._error, self._error_kind, self._in_error = line[begin : begin + MAX_MESSAGE], kind, True
-                    return True
-        if not self._error or not self._in_error:
-            return False
-        self._in_error = bool(line)
-        if line.startswith("Retrying in "):
-            self._in_error = False
-            self._answer = _Answer(begun=True)  # what came of it before is asked for anew
-            self.report(AgentActivity("retry", first_line(line), first_line(self._error)))
-        elif line:
-            self._error = f"{self._error} {line}"[:MAX_MESSAGE]
-        return True
+def _usage(tokens: re.Match[str]) -> Usage:
+    counts = [(float(tokens[place] or 0), tokens[place + 1] or "") for place in (1, 3, 5, 7)]
+    sent, written, read, received = (min(_LARGEST, round(number * _TIMES[times])) for number, times in counts)
+    return Usage(
+        input_tokens=max(0, sent - written - read),
+        output_tokens=received,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )
 
 
 class Aider(CliAgent):
@@ -172,7 +109,6 @@ class Aider(CliAgent):
 
     program = "aider"
     install = "uv tool install aider-chat"
-    version_prefix = "aider "
     reader = AiderReader
     options = (
         *("--yes-always", "--no-pretty", "--no-fancy-input", "--no-check-update", "--no-show-release-notes"),
@@ -200,7 +136,3 @@ class Aider(CliAgent):
 
     def surroundings(self) -> dict[str, str]:
         return {"COLUMNS": "1000"}  # else it breaks its lines at 80 columns
-
-
-def _count(digits: str | None, times: str | None) -> int:
-    return min(_LARGEST, round(float(digits or 0) * _TIMES[times or ""]))

@@ -91,7 +91,6 @@ class Claude(CliAgent):
 
     program = "claude"
     install = "npm install -g @anthropic-ai/claude-code"
-    version_suffix = " (Claude Code)"
     reader = ClaudeReader
     options = ("-p", "--output-format", "stream-json", "--verbose")
     modes = {"full": ("--dangerously-skip-permissions",), "edit": ("--permission-mode", "acceptEdits")}

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -29,6 +30,7 @@ from rulebook_ralph.report.events import AgentActivity
 from rulebook_ralph.tasks.results import AgentFault, AgentResult, AgentStatus
 from rulebook_ralph.tasks.text import span
 
+_VERSION = re.compile(r"\d+\.\d[\w.+-]*")
 _VERSION_TIMEOUT = 10.0
 _NOT_FOUND = 127
 _NOT_EXECUTABLE = 126
@@ -48,8 +50,6 @@ class CliAgent:
     program: ClassVar[str]
     install: ClassVar[str]
     reader: ClassVar[type[Reader]]
-    version_prefix: ClassVar[str] = ""
-    version_suffix: ClassVar[str] = ""
     options: ClassVar[tuple[str, ...]] = ()
     modes: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     instead_of_mode: ClassVar[tuple[str, ...]] = ()
@@ -70,8 +70,8 @@ class CliAgent:
         if problem:
             advice = f"install it with: {self.install}, or set tools.executors[].command"
             return Probe(installed=False, problem=f"agent {self.name}: {problem}; {advice}")
-        told = version.removeprefix(self.version_prefix).removesuffix(self.version_suffix)
-        return Probe(installed=True, version=told)
+        number = _VERSION.search(version)
+        return Probe(installed=True, version=number[0] if number else version)
 
     def run(self, invocation: Invocation) -> AgentResult:
         prompt = invocation.prompt.encode("utf-8", "replace")

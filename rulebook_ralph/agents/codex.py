@@ -92,7 +92,6 @@ class Codex(CliAgent):
 
     program = "codex"
     install = "npm install -g @openai/codex"
-    version_prefix = "codex-cli "
     reader = CodexReader
     options = ("exec", "--json", "--skip-git-repo-check")
     modes = {

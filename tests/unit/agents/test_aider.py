@@ -40,7 +40,6 @@ def test_errors_before_a_whole_answer_were_overcome() -> None:
     stream = HEAD + RETRY + RETRY + DONE + TOKENS
     got = STREAM.concluded(stream)
     assert (got.status, got.fault, got.final_text) == ("finished", None, DONE.decode().strip())
-    assert [one.kind for one in STREAM.shown(stream)] == ["retry", "retry", "text"]
 
 
 @each_of(
@@ -78,7 +77,6 @@ def test_an_answer_that_broke_off_is_no_part_of_the_one_that_came() -> None:
     stream = HEAD + b"<promise>EARLY</promise>\n" + retry + DONE + TOKENS
     got = STREAM.concluded(stream)
     assert (got.status, got.final_text) == ("finished", DONE.decode().strip())
-    assert "peer closed" in STREAM.shown(stream)[1].detail
     cut = STREAM.concluded(HEAD + DONE + BROKEN_OFF + b"\nApplied edit to hello.txt\n")
     assert (cut.status, cut.fault and cut.fault.kind) == ("failed", "network")
 
