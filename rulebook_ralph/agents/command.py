@@ -8,7 +8,9 @@ import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
 
 from rulebook_ralph.agents.agent import Invocation, Probe, Report
 from rulebook_ralph.agents.api_errors import fault
@@ -57,12 +59,12 @@ class CommandAgent:
     no placeholder, the file's path or the prompt is the last argument. Prompt files are outside the workspace.
     """
 
-    reader = PlainTextReader
+    reader: ClassVar[type[Reader]] = PlainTextReader
 
-    def __init__(self, settings: Executor, environment: Mapping[str, str]) -> None:
+    def __init__(self, settings: Executor, environment: Mapping[str, str], reads: tuple[Path, ...] = ()) -> None:
+        """`reads` are files of its own that it must see in the sandbox."""
         self.name = settings.id
-        self._settings = settings
-        self._environment = environment
+        self._settings, self._environment, self._reads = settings, environment, reads
         argv = (settings.command, *settings.args) if settings.args else words(settings.command, agent=settings.id)
         if not argv or not argv[0]:
             raise RalphError(f"agent {settings.id}: type command needs a command; set tools.executors[].command")
@@ -73,8 +75,7 @@ class CommandAgent:
         self._by_file = any("{prompt_file}" in word for word in self._argv)
 
     def probe(self) -> Probe:
-        problem = missing(self._argv[0], self._environment)
-        if problem:
+        if problem := missing(self._argv[0], self._environment):
             advice = "install it, or set tools.executors[].command"
             return Probe(installed=False, problem=f"agent {self.name}: {problem}; {advice}")
         return Probe(installed=True)
@@ -88,9 +89,9 @@ class CommandAgent:
                 invocation.workspace,
                 invocation.environment,
                 stdin=prompt.encode("utf-8", "replace") if self._by_stdin else None,
-                box=visible(invocation.box, file.parent) if file else invocation.box,
+                box=visible(invocation.box, *self._reads, *((file.parent,) if file else ())),
             )
-            return run_agent(self.name, command, invocation, PlainTextReader)
+            return run_agent(self.name, command, invocation, self.reader)
 
 
 class ScriptedReader(EventReader):
@@ -112,30 +113,21 @@ class ScriptedReader(EventReader):
             self.fault = None if self.succeeded else fault("unknown", self.final_text or "the script says so")
 
 
-class Scripted:
+class Scripted(CommandAgent):
     """`settings.args[0]` is the path of the script, from the workspace or absolute."""
 
     reader = ScriptedReader
 
-    def __init__(self, settings: Executor, _: Mapping[str, str]) -> None:
-        self.name = settings.id
+    def __init__(self, settings: Executor, environment: Mapping[str, str]) -> None:
         if not settings.args:
             problem = f"agent {settings.id}: type scripted needs a script; set its path in tools.executors[].args"
             raise RalphError(problem)
         self._script = Path(settings.args[0])
+        played = ("-I", "-S", "-X", "utf8", str(_PLAYER), str(self._script))
+        reads = (_PLAYER, self._script) if self._script.is_absolute() and self._script.is_file() else (_PLAYER,)
+        super().__init__(replace(settings, command=sys.executable, args=played, prompt_via="stdin"), environment, reads)
 
     def probe(self) -> Probe:
         if self._script.is_absolute() and not self._script.is_file():
             return Probe(installed=False, problem=f"agent {self.name}: there is no script {self._script}")
         return Probe(installed=True)
-
-    def run(self, invocation: Invocation) -> AgentResult:
-        read = (_PLAYER, self._script) if self._script.is_absolute() and self._script.is_file() else (_PLAYER,)
-        command = Command(
-            (sys.executable, "-I", "-S", "-X", "utf8", str(_PLAYER), str(self._script)),
-            invocation.workspace,
-            invocation.environment,
-            stdin=invocation.prompt.encode("utf-8", "replace"),
-            box=visible(invocation.box, *read),
-        )
-        return run_agent(self.name, command, invocation, ScriptedReader)
