@@ -5,19 +5,18 @@ import os
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Event
 
 import pytest
 from msgspec.structs import replace
 
-from rulebook_ralph.agents.agent import AgentLimits, Invocation
+from rulebook_ralph.agents.agent import AgentLimits
 from rulebook_ralph.agents.cli import last_change
 from rulebook_ralph.agents.registry import BUILT_IN, create
 from rulebook_ralph.config.settings import Executor
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.process.box import Box, probe_box
-from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.tasks.results import AgentResult
+from tests.agent_runs import ran
 
 CAPTURES = Path(__file__).parent.parent / "data" / "captures"
 PROGRAMS = {"cursor": "cursor-agent"}
@@ -61,36 +60,24 @@ def stand_in(folder: Path, kind: str) -> dict[str, str]:
     return {"PATH": f"{program.parent}:{os.environ['PATH']}"}
 
 
-def ran(
+def played(
     folder: Path,
     settings: Executor,
-    *,
     prompt: str = "do it",
+    *,
     play: str = "success",
     code: int = 0,
     say: str = "",
     limits: AgentLimits | None = None,
-    cancelled: Event | None = None,
     **environment: str,
 ) -> AgentResult:
-    kind, workspace = settings.type, folder / "workspace"
-    workspace.mkdir(exist_ok=True)
-    played = CAPTURES / FOLDERS.get(kind, kind) / play
+    kind = settings.type
+    script = CAPTURES / FOLDERS.get(kind, kind) / play
     if kind in DOCUMENTED:
-        played = folder / "play"
-        played.with_suffix(".out").write_text(DOCUMENTED[kind])
-    given = {**stand_in(folder, kind), "NOTES": str(folder), "PLAY": str(played), "CODE": str(code), "SAY": say}
-    given |= environment
-    assignment = Invocation(
-        prompt=prompt,
-        workspace=workspace,
-        output_file=folder / "raw",
-        limits=limits or AgentLimits(wall_time=20),
-        environment=given,
-        cancelled=cancelled or Cancellation(),
-        report=lambda _: None,
-    )
-    return create(settings, given).run(assignment)
+        script = folder / "play"
+        script.with_suffix(".out").write_text(DOCUMENTED[kind])
+    given = {"NOTES": str(folder), "PLAY": str(script), "CODE": str(code), "SAY": say}
+    return ran(folder, settings, prompt, limits=limits, environment={**stand_in(folder, kind), **given, **environment})
 
 
 def noted(folder: Path, name: str) -> list[str]:
@@ -134,7 +121,7 @@ BYPASS = "--dangerously-bypass-approvals-and-sandbox"
     ids=lambda value: f"{value.type}-{value.permissions}" if isinstance(value, Executor) else "",
 )
 def test_what_it_is_given(tmp_path: Path, settings: Executor, argv: list[str]) -> None:
-    got = ran(tmp_path, settings)
+    got = played(tmp_path, settings)
     assert (got.agent, got.status) == ("a", "finished")
     assert noted(tmp_path, "argv") == argv
     assert noted(tmp_path, "stdin") == ([] if argv[-1] == "do it" else ["do it"])
@@ -142,12 +129,12 @@ def test_what_it_is_given(tmp_path: Path, settings: Executor, argv: list[str]) -
 
 @pytest.mark.parametrize("kind", ["claude", "codex", "gemini", "opencode", "qwen", "amp", "copilot", "cursor"])
 def test_a_prompt_may_be_long(tmp_path: Path, kind: str) -> None:
-    assert ran(tmp_path, agent(kind), prompt=LONG).status == "finished"
+    assert played(tmp_path, agent(kind), prompt=LONG).status == "finished"
     assert (tmp_path / "stdin").read_text() == LONG
 
 
 def test_the_result_carries_the_run(tmp_path: Path) -> None:
-    got = ran(tmp_path, agent("claude"))
+    got = played(tmp_path, agent("claude"))
     raw = (CAPTURES / "claude-2.1.330" / "success.out").read_bytes()
     assert (tmp_path / "raw").read_bytes().startswith(raw)
     assert (got.output_bytes, got.session_id) == (len(raw), "cd301f60-8335-47d3-b139-4b0b46d8f084")
@@ -155,12 +142,12 @@ def test_the_result_carries_the_run(tmp_path: Path) -> None:
 
 
 def test_success_in_the_stream_and_a_bad_exit_is_a_failure(tmp_path: Path) -> None:
-    got = ran(tmp_path, agent("claude"), code=1)
+    got = played(tmp_path, agent("claude"), code=1)
     assert (got.status, got.fault and got.fault.kind) == ("failed", "crash")
 
 
 def test_a_budget_is_handed_to_claude(tmp_path: Path) -> None:
-    ran(tmp_path, agent("claude"), limits=AgentLimits(wall_time=20, cost_usd=1.5))
+    played(tmp_path, agent("claude"), limits=AgentLimits(wall_time=20, cost_usd=1.5))
     argv = noted(tmp_path, "argv")
     assert argv[argv.index("--max-budget-usd") + 1] == "1.50"
 
@@ -168,19 +155,19 @@ def test_a_budget_is_handed_to_claude(tmp_path: Path) -> None:
 @pytest.mark.parametrize("permissions", ["full", "edit"])
 def test_what_is_in_the_environment_of_the_agents_that_need_something_there(tmp_path: Path, permissions: str) -> None:
     full = permissions == "full"
-    ran(tmp_path, agent("claude", permissions))
+    played(tmp_path, agent("claude", permissions))
     assert ("IS_SANDBOX=1" in noted(tmp_path, "env")) == (full and os.geteuid() == 0)
-    ran(tmp_path, agent("gemini", permissions))
+    played(tmp_path, agent("gemini", permissions))
     assert ("GEMINI_CLI_TRUST_WORKSPACE=true" in noted(tmp_path, "env")) == full
-    ran(tmp_path, agent("opencode", permissions))
+    played(tmp_path, agent("opencode", permissions))
     rules = [line.partition("=")[2] for line in noted(tmp_path, "env") if line.startswith("OPENCODE_PERMISSION=")]
     assert [json.loads(rule)["bash"] for rule in rules] == ([] if full else ["deny"])
-    ran(tmp_path, agent("claude", permissions), CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS="0")
+    played(tmp_path, agent("claude", permissions), CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS="0")
     assert "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS=0" in noted(tmp_path, "env"), "the user's own goes before"
 
 
 def test_opencode_attaches_to_a_server(tmp_path: Path) -> None:
-    ran(tmp_path, agent("opencode", endpoint="http://127.0.0.1:1"))
+    played(tmp_path, agent("opencode", endpoint="http://127.0.0.1:1"))
     assert noted(tmp_path, "argv")[-4:] == ["--attach", "http://127.0.0.1:1", "--dir", str(tmp_path / "workspace")]
 
 
@@ -189,7 +176,7 @@ def test_a_key_that_is_refused_again_and_again_is_not_waited_for(tmp_path: Path)
     program = tmp_path / "never"
     program.write_text(f"#!/bin/sh\ncat > /dev/null; cat {CAPTURES}/claude-2.1.330/http401.out; exec sleep 60\n")
     program.chmod(0o755)
-    got = ran(tmp_path, replace(agent("claude"), command=str(program)))
+    got = played(tmp_path, replace(agent("claude"), command=str(program)))
     assert (got.status, got.killed_by, got.fault and got.fault.kind) == ("failed", None, "authentication")
     assert got.output_bytes > 0
     assert got.duration_ms < 15_000
@@ -198,7 +185,7 @@ def test_a_key_that_is_refused_again_and_again_is_not_waited_for(tmp_path: Path)
 def test_a_local_time_is_that_of_the_agent(tmp_path: Path) -> None:
     just_passed = datetime.now(UTC).hour == 12  # what it says would be told in another way
     zone, at = ("Asia/Kolkata", "T15:53:00Z") if just_passed else ("Asia/Tokyo", "T12:23:00Z")
-    got = ran(tmp_path, agent("codex"), play="usage_limit", code=1, TZ=zone)
+    got = played(tmp_path, agent("codex"), play="usage_limit", code=1, TZ=zone)
     assert got.fault
     assert (got.fault.kind, (got.fault.resets_at or "")[10:]) == ("usage-limit", at)
 
@@ -213,22 +200,22 @@ def test_a_local_time_is_that_of_the_agent(tmp_path: Path) -> None:
     ],
 )
 def test_what_stands_beside_the_stream_is_heard(tmp_path: Path, kind: str, play: str, code: int, fault: str) -> None:
-    got = ran(tmp_path, agent(kind), play=play, code=code)
+    got = played(tmp_path, agent(kind), play=play, code=code)
     assert (got.status, got.fault and got.fault.kind) == ("failed", fault)
 
 
 def test_a_refusal_that_codex_logs_is_named(tmp_path: Path) -> None:
-    got = ran(tmp_path, agent("codex", "ask"), play="default_sandbox")
+    got = played(tmp_path, agent("codex", "ask"), play="default_sandbox")
     assert got.permission_denials[0].startswith("patch rejected: writing is blocked by read-only sandbox")
 
 
 @pytest.mark.parametrize("kind", ["amp", "copilot", "cursor"])
 def test_why_it_ended_with_a_bad_exit_code_may_stand_on_stderr_alone(tmp_path: Path, kind: str) -> None:
-    got = ran(tmp_path, agent(kind), code=1, say="Error: Not logged in")
+    got = played(tmp_path, agent(kind), code=1, say="Error: Not logged in")
     assert got.fault
     assert (got.status, got.fault.kind) == ("failed", "authentication")
     assert "exit code 1: Error: Not logged in; " in got.fault.message
-    odd = ran(tmp_path, agent(kind), code=1, say="oh")
+    odd = played(tmp_path, agent(kind), code=1, say="oh")
     assert (odd.status, odd.fault and odd.fault.kind) == ("failed", "crash")
 
 
@@ -269,7 +256,7 @@ def test_what_an_agent_cannot_be_held_to_is_refused(settings: Executor) -> None:
 
 
 def test_aider_gets_the_prompt_by_a_file_of_this_users_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    got = ran(tmp_path, agent("aider", "full", "--edit-format", "diff", model="o/m"), prompt=LONG)
+    got = played(tmp_path, agent("aider", "full", "--edit-format", "diff", model="o/m"), prompt=LONG)
     assert (got.status, got.usage.total) == ("finished", 2534)
     assert (tmp_path / "file").read_text() == LONG
     assert noted(tmp_path, "mode")[0].startswith("-rw")
@@ -286,7 +273,7 @@ def test_aider_gets_the_prompt_by_a_file_of_this_users_and_leaves_nothing_behind
 def test_aider_that_may_change_nothing_is_told_last_and_an_older_cache_stays(tmp_path: Path) -> None:
     cache = tmp_path / "workspace" / ".aider.tags.cache.v4"
     cache.mkdir(parents=True)
-    ran(tmp_path, agent("aider", "ask", "--edit-format", "diff"))
+    played(tmp_path, agent("aider", "ask", "--edit-format", "diff"))
     assert noted(tmp_path, "argv")[-5:-2] == ["--chat-mode", "ask", "--dry-run"]
     assert cache.exists()
 
@@ -336,28 +323,12 @@ def box(tmp_path: Path) -> Box:
     return Box(bwrap, (tmp_path / "state",), ((tmp_path / "clone", tmp_path / "project"),), ())
 
 
-def boxed(folder: Path, box: Box, settings: Executor, **environment: str) -> AgentResult:
-    given = {"PATH": os.environ["PATH"], **environment}
-    assignment = Invocation(
-        prompt="do it",
-        workspace=folder / "project",
-        output_file=folder / "raw",
-        limits=AgentLimits(wall_time=20),
-        environment=given,
-        cancelled=Cancellation(),
-        report=lambda _: None,
-        box=box,
-    )
-    assert assignment.outside == folder / "clone"
-    return create(settings, given).run(assignment)
-
-
 @pytest.mark.parametrize("via", ["stdin", "file", "argument"])
 def test_a_command_in_the_box_gets_its_prompt_and_works_in_the_clone(tmp_path: Path, box: Box, via: str) -> None:
     read = {"stdin": "cat", "file": 'cat "$0"', "argument": 'echo "$0"'}[via]
     script = f"{read} > prompt; ls; ls ../state; pwd"
     settings = replace(Executor(id="a", type="command", command="sh", args=("-c", script)), prompt_via=via)
-    got = boxed(tmp_path, box, settings)
+    got = ran(tmp_path, settings, box=box)
     assert got.fault is None
     assert got.final_text.splitlines() == ["prompt", str(tmp_path / "project")]
     assert (tmp_path / "clone" / "prompt").read_text().strip() == "do it"
@@ -366,7 +337,7 @@ def test_a_command_in_the_box_gets_its_prompt_and_works_in_the_clone(tmp_path: P
 def test_a_script_is_played_in_the_box_wherever_it_lies(tmp_path: Path, box: Box) -> None:
     script = tmp_path / "state" / "script.json"
     script.write_text(json.dumps({"default": {"steps": [{"write": "a.txt", "content": "x"}], "final": "fine"}}))
-    got = boxed(tmp_path, box, Executor(id="a", type="scripted", args=(str(script),)))
+    got = ran(tmp_path, Executor(id="a", type="scripted", args=(str(script),)), box=box)
     assert (got.status, got.final_text) == ("finished", "fine")
     assert (tmp_path / "clone" / "a.txt").read_text() == "x"
 
@@ -375,5 +346,5 @@ def test_a_program_that_is_not_in_the_box_is_not_installed(tmp_path: Path, box: 
     program = tmp_path / "state" / "agent"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    got = boxed(tmp_path, box, Executor(id="a", type="command", command=str(program)))
+    got = ran(tmp_path, Executor(id="a", type="command", command=str(program)), box=box)
     assert (got.status, got.fault and got.fault.kind) == ("failed", "not-installed")

@@ -1,63 +1,49 @@
 """Any program as an agent: real processes, plain text."""
 
-import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from rulebook_ralph.agents.agent import AgentLimits, Invocation
-from rulebook_ralph.agents.registry import create
+from rulebook_ralph.agents.agent import AgentLimits
 from rulebook_ralph.config.settings import Executor
-from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report.events import AgentActivity
 from rulebook_ralph.tasks.results import AgentResult
+from tests.agent_runs import ran
 from tests.harness import HONEST, make_project, task
 
 PROMPT = "do it\n<promise>DONE</promise> {model} é"
 
 
-def ran(
-    tmp_path: Path,
+def commanded(
+    folder: Path,
     command: str,
     *args: str,
     via: Literal["stdin", "file", "argument"] = "stdin",
     prompt: str = PROMPT,
-    wall_time: float | None = 10,
-    activities: list[AgentActivity] | None = None,
+    wall_time: float = 10,
+    report: Callable[[AgentActivity], None] = lambda _: None,
 ) -> AgentResult:
-    workspace = tmp_path / "workspace"
-    workspace.mkdir(exist_ok=True)
-    environment = {"PATH": os.environ["PATH"]}
     settings = Executor(id="mine", type="command", command=command, args=args, model="m 1", prompt_via=via)
-    seen = [] if activities is None else activities
-    assignment = Invocation(
-        prompt=prompt,
-        workspace=workspace,
-        output_file=tmp_path / "raw",
-        limits=AgentLimits(wall_time=wall_time),
-        environment=environment,
-        cancelled=Cancellation(),
-        report=seen.append,
-    )
-    return create(settings, environment).run(assignment)
+    return ran(folder, settings, prompt, limits=AgentLimits(wall_time=wall_time), report=report)
 
 
 def test_prompt_by_stdin(tmp_path: Path) -> None:
-    got = ran(tmp_path, "cat -")
+    got = commanded(tmp_path, "cat -")
     assert (got.status, got.final_text, got.exit_code, got.agent) == ("finished", PROMPT, 0, "mine")
     assert (tmp_path / "raw").read_text() == PROMPT == got.output
 
 
 def test_prompt_as_argument_is_handed_over_as_it_is(tmp_path: Path) -> None:
-    assert ran(tmp_path, "printf", "%s|", via="argument").final_text == f"{PROMPT}|"
-    assert ran(tmp_path, "printf '%s|%s|' {prompt}", via="argument", prompt="a b").final_text == "a b||"
+    assert commanded(tmp_path, "printf", "%s|", via="argument").final_text == f"{PROMPT}|"
+    assert commanded(tmp_path, "printf '%s|%s|' {prompt}", via="argument", prompt="a b").final_text == "a b||"
 
 
 @pytest.mark.parametrize("args", [("{prompt_file}",), ()])
 def test_prompt_by_file_outside_the_workspace(tmp_path: Path, args: tuple[str, ...]) -> None:
     script = 'cat "$0"; echo; echo "$0"; pwd; stat -c %a "$0" "$(dirname "$0")" 2>/dev/null || echo'
-    got = ran(tmp_path, "sh", "-c", script, *args, via="file")
+    got = commanded(tmp_path, "sh", "-c", script, *args, via="file")
     *prompt, path, workspace, _, _ = got.final_text.splitlines()
     assert "\n".join(prompt) == PROMPT
     assert not path.startswith(workspace)
@@ -65,19 +51,19 @@ def test_prompt_by_file_outside_the_workspace(tmp_path: Path, args: tuple[str, .
 
 
 def test_file_placeholder_works_without_saying_so(tmp_path: Path) -> None:
-    assert ran(tmp_path, "cat {prompt_file}").final_text == PROMPT
+    assert commanded(tmp_path, "cat {prompt_file}").final_text == PROMPT
 
 
 def test_model_is_put_in(tmp_path: Path) -> None:
-    assert ran(tmp_path, "echo --model={model}").final_text == "--model=m 1\n"
+    assert commanded(tmp_path, "echo --model={model}").final_text == "--model=m 1\n"
 
 
 def test_words_of_a_command_with_args_are_not_split(tmp_path: Path) -> None:
     program = tmp_path / "my agent"
     program.write_text("#!/bin/sh\necho $1\n")
     program.chmod(0o755)
-    assert ran(tmp_path, str(program), "x").final_text == "x\n"
-    assert ran(tmp_path, f"'{program}' y").final_text == "y\n"
+    assert commanded(tmp_path, str(program), "x").final_text == "x\n"
+    assert commanded(tmp_path, f"'{program}' y").final_text == "y\n"
 
 
 @pytest.mark.parametrize(
@@ -93,21 +79,21 @@ def test_words_of_a_command_with_args_are_not_split(tmp_path: Path) -> None:
 def test_failures(tmp_path: Path, command: str, status: str, kind: str, said: str) -> None:
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "plain").write_text("no program")
-    got = ran(tmp_path, command)
+    got = commanded(tmp_path, command)
     assert got.fault
     assert (got.status, got.fault.kind) == (status, kind)
     assert said in got.fault.message
 
 
 def test_a_prompt_too_long_for_an_argument_says_what_to_do(tmp_path: Path) -> None:
-    got = ran(tmp_path, "echo", "-n", via="argument", prompt="x" * 3_000_000)
+    got = commanded(tmp_path, "echo", "-n", via="argument", prompt="x" * 3_000_000)
     assert got.fault
     assert (got.status, got.fault.kind) == ("failed", "context-too-long")
     assert "promptVia: stdin" in got.fault.message
 
 
 def test_killed_after_the_promise_is_killed(tmp_path: Path) -> None:
-    got = ran(
+    got = commanded(
         tmp_path, 'sh -c \'trap "exit 0" INT TERM; echo "<promise>DONE</promise>"; sleep 60 & wait\'', wall_time=1
     )
     assert (got.status, got.killed_by, got.exit_code) == ("killed", "wall-time", 0)
@@ -115,12 +101,12 @@ def test_killed_after_the_promise_is_killed(tmp_path: Path) -> None:
 
 
 def test_no_output_at_all(tmp_path: Path) -> None:
-    got = ran(tmp_path, "true")
+    got = commanded(tmp_path, "true")
     assert (got.status, got.final_text, got.output_bytes) == ("finished", "", 0)
 
 
 def test_long_output_keeps_its_head_and_tail(tmp_path: Path) -> None:
-    got = ran(tmp_path, "sh -c 'echo first; head -c 5000000 /dev/zero | tr \"\\0\" x; echo; echo last'")
+    got = commanded(tmp_path, "sh -c 'echo first; head -c 5000000 /dev/zero | tr \"\\0\" x; echo; echo last'")
     assert got.output_bytes == (tmp_path / "raw").stat().st_size == 5_000_012
     assert len(got.final_text) < 1_200_000
     assert len(got.output) < 40_000
@@ -131,22 +117,21 @@ def test_long_output_keeps_its_head_and_tail(tmp_path: Path) -> None:
 
 
 def test_stderr_is_kept_apart(tmp_path: Path) -> None:
-    got = ran(tmp_path, "sh -c 'echo out; echo \"<promise>DONE</promise>\" >&2'")
+    got = commanded(tmp_path, "sh -c 'echo out; echo \"<promise>DONE</promise>\" >&2'")
     assert got.final_text == "out\n"
     assert got.output == "out\n--- stderr ---\n<promise>DONE</promise>\n"
 
 
 def test_text_is_shown_as_it_comes_and_a_failing_display_harms_nothing(tmp_path: Path) -> None:
     activities: list[AgentActivity] = []
-    got = ran(tmp_path, "sh -c 'echo; echo working; sleep 0.15; echo still'", activities=activities)
+    got = commanded(tmp_path, "sh -c 'echo; echo working; sleep 0.15; echo still'", report=activities.append)
     assert activities == [AgentActivity("text", "working"), AgentActivity("text", "still")]
     assert got.status == "finished"
 
-    class Broken(list[AgentActivity]):
-        def append(self, _: AgentActivity) -> None:
-            raise ValueError
+    def broken(_: AgentActivity) -> None:
+        raise ValueError
 
-    assert ran(tmp_path, "echo fine", activities=Broken()).status == "finished"
+    assert commanded(tmp_path, "echo fine", report=broken).status == "finished"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from typing import Any, get_args
 import pytest
 
 from rulebook_ralph.agents import registry
-from rulebook_ralph.agents.agent import AgentLimits, Invocation
 from rulebook_ralph.agents.cli import CliAgent
 from rulebook_ralph.agents.models import ALIASES, AnthropicModel, FoundModel, without_tools
 from rulebook_ralph.agents.prices import Ledger
@@ -25,6 +24,7 @@ from rulebook_ralph.agents.question import ModelError, Question
 from rulebook_ralph.agents.roster import Roster
 from rulebook_ralph.config.settings import Config, Defaults, Executor, Judge, Tools
 from rulebook_ralph.tasks.results import ErrorKind, Usage
+from tests.agent_runs import invocation
 
 QUESTION = Question("Say yes.", "Some data.", {"type": "object", "properties": {}, "additionalProperties": False})
 
@@ -397,7 +397,6 @@ def test_choosing_a_model_imports_no_client() -> None:
 NO_TOOLS = ("--tools", "", "--strict-mcp-config")
 
 
-ASSIGNMENT = Invocation("", Path("/"), Path("/"), AgentLimits(), {}, threading.Event(), lambda _: None)
 JUDGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "codex --sandbox danger-full-access -s x -c sandbox_mode=x --dangerously-bypass-approvals-and-sandbox -m x": (
         ("codex", "exec", "--json", "--skip-git-repo-check", "--sandbox", "read-only", "-m", "x"),
@@ -431,7 +430,7 @@ def test_an_agent_that_judges_is_allowed_nothing(configured: str) -> None:
     assert (settings.permissions, settings.endpoint) == ("ask", "")
     agent = registry.create(settings, {})
     assert isinstance(agent, CliAgent)
-    argv = agent.argv(ASSIGNMENT)
+    argv = agent.argv(invocation(Path("/")))
     expected, refused = JUDGES[configured]
     assert argv[-len(expected) :] == expected
     assert not set(refused) & set(argv)

@@ -1,52 +1,35 @@
 """The scripted agent: a genuine process that plays what a script says."""
 
 import json
-import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rulebook_ralph.agents.agent import AgentLimits, Invocation
-from rulebook_ralph.agents.registry import create
+from rulebook_ralph.agents.agent import AgentLimits
 from rulebook_ralph.config.settings import Executor
-from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report.events import AgentActivity
 from rulebook_ralph.tasks import parser
 from rulebook_ralph.tasks.results import AgentResult, ToolResult, Usage
+from tests.agent_runs import ran
 
 
 def played(
-    tmp_path: Path,
+    folder: Path,
     script: object,
     *,
     task: str = "t1",
     attempt: int = 1,
-    wall_time: float | None = 10,
-    activities: list[AgentActivity] | None = None,
+    wall_time: float = 10,
+    report: Callable[[AgentActivity], None] = lambda _: None,
 ) -> AgentResult:
-    path = tmp_path / "script.json"
+    path = folder / "script.json"
     path.write_text(json.dumps(script))
-    workspace = tmp_path / "workspace"
-    workspace.mkdir(exist_ok=True)
-    environment = {
-        "PATH": os.environ["PATH"],
-        "RALPH_TASK": task,
-        "RALPH_ATTEMPT": str(attempt),
-        "RALPH_PROMISE": "ALL DONE",
-    }
-    seen = [] if activities is None else activities
-    assignment = Invocation(
-        prompt="p" * 1_000_000,
-        workspace=workspace,
-        output_file=tmp_path / "raw",
-        limits=AgentLimits(wall_time=wall_time),
-        environment=environment,
-        cancelled=Cancellation(),
-        report=seen.append,
-    )
     settings = Executor(id="player", type="scripted", args=(str(path),))
-    return create(settings, environment).run(assignment)
+    told = {"RALPH_TASK": task, "RALPH_ATTEMPT": str(attempt), "RALPH_PROMISE": "ALL DONE"}
+    limits = AgentLimits(wall_time=wall_time)
+    return ran(folder, settings, "p" * 1_000_000, limits=limits, report=report, environment=told)
 
 
 def one(**attempt: object) -> dict[str, Any]:
@@ -66,7 +49,7 @@ def test_steps_have_real_effects_and_are_told(tmp_path: Path) -> None:
         {"replace": "code.py", "old": "absent", "new": ""},
         {"run": "echo no; exit 3"},
     ]
-    got = played(tmp_path, one(steps=steps), activities=activities)
+    got = played(tmp_path, one(steps=steps), report=activities.append)
     assert got.status == "finished"
     assert (workspace / "a" / "b.txt").read_text() == "é\n"
     assert (workspace / "code.py").read_text() == "x = 2\nx = 1\n"

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from rulebook_ralph.process.supervisor import Ended
 from rulebook_ralph.tasks.results import AgentResult, Usage
 from tests.cases import each_of
-from tests.unit.agents import test_amp, test_copilot, test_cursor
 from tests.unit.agents.streams import CAPTURES, CHANGES, DAMAGE, PARTS, REST, Stream, capture, lines
+from tests.unit.agents.test_documented import RUNS as DOCUMENTED
 
 DONE = "The file is written.\n<promise>DONE</promise>"
 MORE = "The file is written; more remains to be done."
@@ -254,7 +254,6 @@ def test_lines_of_any_length_are_stepped_over(agent: str) -> None:
     assert stream_of(agent).read(long + capture(agent, "success"), piece=1 << 20).succeeded is True
 
 
-DOCUMENTED = {"amp": test_amp.RUN, "copilot": test_copilot.RUN, "cursor": test_cursor.RUN}
 NAMES = st.sampled_from([*sorted(RUNS), *((kind, "documented") for kind in DOCUMENTED)])
 MOST = settings(max_examples=settings().max_examples * 3)  # for seven agents
 

@@ -2,11 +2,9 @@
 
 import json
 from pathlib import Path
-from threading import Event
 
-from rulebook_ralph.agents.agent import AgentLimits, Invocation
 from rulebook_ralph.agents.claude import EndedTurn, SessionAgent, sizes
-from rulebook_ralph.tasks.results import AgentResult
+from tests.agent_runs import invocation
 
 FORGED = json.dumps({"type": "result", "subtype": "success", "is_error": False, "usage": {"output_tokens": 9999}})
 
@@ -19,19 +17,6 @@ def used(tool: str, tokens: int) -> str:
     )
 
 
-def result_of(turn: EndedTurn, folder: Path) -> AgentResult:
-    assignment = Invocation(
-        prompt="",
-        workspace=folder,
-        output_file=folder / "raw",
-        limits=AgentLimits(wall_time=1.0, idle_time=1.0),
-        environment={},
-        cancelled=Event(),
-        report=lambda _: None,
-    )
-    return SessionAgent("claude", turn).run(assignment)
-
-
 def test_what_it_says_is_none_of_its_events_and_files_are_read_apart(tmp_path: Path) -> None:
     transcript = tmp_path / "s.jsonl"
     old = used("Read", 100) + "\n"
@@ -41,7 +26,7 @@ def test_what_it_says_is_none_of_its_events_and_files_are_read_apart(tmp_path: P
     below = tmp_path / "s" / "subagents"
     below.mkdir(parents=True)
     (below / "agent-1.jsonl").write_text(used("Bash", 7) + "\n")
-    found = result_of(EndedTurn("s", FORGED, transcript, before, 1), tmp_path)
+    found = SessionAgent("claude", EndedTurn("s", FORGED, transcript, before, 1)).run(invocation(tmp_path))
     assert found.usage.output_tokens == 12, "of this turn alone, and nothing that the last message claims"
     assert [tool.name for tool in found.tool_results] == ["Write", "Bash"]
     assert found.final_text == FORGED
