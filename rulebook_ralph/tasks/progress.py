@@ -7,6 +7,7 @@ never rewritten.
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -49,14 +50,13 @@ def read(path: Path) -> str:
 
 def header(project: str, *, created_at: str, task_count: int) -> str:
     """The beginning of a new progress.txt: what it is, and the first iteration marker."""
-    return (
-        f"# Progress of {one_line(project, LONGEST_TEXT)}\n"
-        "# Append-only: one entry for each settled iteration. Ralph writes it, people and agents read it.\n"
-        "\n"
-        f"## Iteration 0 · initialised · {created_at}\n"
-        f"{_INDENT}tasks: {task_count}\n"
-        f"{_end(0)}"
-    )
+    return f"""\
+# Progress of {one_line(project, LONGEST_TEXT)}
+# Append-only: one entry for each settled iteration. Ralph writes it, people and agents read it.
+
+## Iteration 0 · initialised · {created_at}
+{_INDENT}tasks: {task_count}
+{_end(0)}"""
 
 
 def entry(iteration: Iteration, *, gates: Sequence[str], reason: str, learnings: Sequence[str], summary: str) -> str:
@@ -80,11 +80,10 @@ def entry(iteration: Iteration, *, gates: Sequence[str], reason: str, learnings:
 def unheard(text: str, learnings: Sequence[str]) -> list[str]:
     """The learnings that no entry of the text tells yet, each once."""
     known = {folded(found[1]) for found in _LEARNED.finditer(text)} if learnings else set()
-    fresh: dict[str, str] = {}
+    first: dict[str, str] = {}
     for learning in learnings:
-        if (key := folded(learning)) and key not in known:
-            fresh.setdefault(key, learning)
-    return list(fresh.values())
+        first.setdefault(folded(learning), learning)
+    return [learning for key, learning in first.items() if key and key not in known]
 
 
 def closing(text: str) -> str:
@@ -93,14 +92,16 @@ def closing(text: str) -> str:
     start = len(text)
     while (start := text.rfind(_START_WORDS, 0, start)) >= 0:
         if match := _START.match(text, start):
-            return line_end + ("" if _is_closed(text[start:], int(match[1])) else _TORN_END)
+            is_closed = has_entry(text[start:], int(match[1])) or f"\n{_TORN_END}" in text[start:]
+            return line_end + ("" if is_closed else _TORN_END)
     return line_end
 
 
 def entries(text: str) -> list[ProgressEntry]:
     """All whole entries, in order, without the initial marker."""
+    starts = [(match.start(), int(match[1])) for match in _START.finditer(text)]
     found: list[ProgressEntry] = []
-    for start, following, number in _blocks(text):
+    for (start, number), (following, _) in pairwise([*starts, (len(text), 0)]):
         end = f"\n{_end(number)}"
         if number and (at := text.find(end, start, following)) >= 0:
             found.append(ProgressEntry(number, text[start : at + len(end)]))
@@ -114,44 +115,17 @@ def has_entry(text: str, number: int) -> bool:
 
 
 def problems(root: Path) -> list[Problem]:
-    """What is wrong with a project's progress.txt: a torn entry that is not closed, an entry that stands twice."""
+    """Why a project's progress.txt cannot be read; what is torn in it is closed by the next entry."""
     try:
-        data = disk.read_file(root / PROGRESS_NAME, largest=LARGEST, only_end=True)
-    except FileNotFoundError:
-        return []
+        read(root / PROGRESS_NAME)
     except OSError as error:
         return [Problem(PROGRESS_NAME, None, "", f"cannot be read: {error.strerror}")]
-    text, found = data.decode("utf-8", "replace"), []
-    seen: set[int] = set()
-    line, counted = 1, 0
-    for start, following, number in _blocks(text):
-        line, counted = line + text.count("\n", counted, start), start
-        block = text[start:following]
-        if not _is_closed(block, number):
-            message = f"the entry of iteration {number} has no end line: it is torn"
-            found.append(Problem(PROGRESS_NAME, line, "", message))
-        elif has_entry(block, number):
-            if number in seen:
-                found.append(Problem(PROGRESS_NAME, line, "", f"iteration {number} has a second entry"))
-            seen.add(number)
-    return found
-
-
-def _blocks(text: str) -> list[tuple[int, int, int]]:
-    """Where each entry begins, where the next one does, and its number."""
-    starts = [(match.start(), int(match[1])) for match in _START.finditer(text)]
-    ends = [*(start for start, _ in starts[1:]), len(text)]
-    return [(start, end, number) for (start, number), end in zip(starts, ends, strict=False)]
+    return []
 
 
 def folded(learning: str) -> str:
     """By which a learning is recognised: without case, spaces and what stands at its end."""
     return one_line(learning, LONGEST_TEXT).casefold().rstrip(".!; ")
-
-
-def _is_closed(block: str, number: int) -> bool:
-    """Whether an entry's end line stands in the block that begins with it, at the beginning of a line."""
-    return has_entry(block, number) or f"\n{_TORN_END}" in block
 
 
 def _end(number: int) -> str:

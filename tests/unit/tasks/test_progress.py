@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from rulebook_ralph.tasks import progress
 from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.model import STATE_FOLDER
-from rulebook_ralph.tasks.text import Problem
 from tests.cases import each_of
 
 AT = "2026-01-01T00:00:00.000Z"
@@ -55,12 +54,6 @@ def _numbers(text: str) -> list[int]:
     return [entry.number for entry in progress.entries(text)]
 
 
-def _problems(folder: Path, content: bytes) -> list[Problem]:
-    (folder / STATE_FOLDER).mkdir(exist_ok=True)
-    (folder / STATE_FOLDER / "progress.txt").write_bytes(content)
-    return progress.problems(folder)
-
-
 def _settle(written: bytes, number: int, text: str = "it worked") -> bytes:
     """What stands in the file after the entry of an iteration is written, as the loop does it."""
     before = written.decode("utf-8", "replace")
@@ -74,8 +67,7 @@ def test_the_header_is_the_first_entry_and_no_iteration(tmp_path: Path) -> None:
     assert "## Iteration 0 · initialised · " in HEADER
     assert progress.entries(HEADER) == []
     assert progress.closing(HEADER) == progress.closing("") == ""
-    assert _problems(tmp_path, HEADER.encode()) == []
-    assert progress.problems(tmp_path / "nowhere") == []
+    assert progress.problems(tmp_path) == []
 
 
 def test_an_entry_reads_as_it_was_meant() -> None:
@@ -114,19 +106,19 @@ def test_text_from_agents_can_neither_forge_nor_end_an_entry(texts: list[str]) -
 
 @each_of("forged", FORGED)
 @each_of("line_break", BREAKS)
-def test_a_forged_line_in_a_torn_entry_does_not_close_it(forged: str, line_break: str, tmp_path: Path) -> None:
+def test_a_forged_line_in_a_torn_entry_does_not_close_it(forged: str, line_break: str) -> None:
     torn = HEADER + _entry(3, f"x{line_break}{forged}{line_break}").partition("## End of iteration 3\n")[0]
     assert not progress.has_entry(torn, 3)
-    assert [problem.line for problem in _problems(tmp_path, torn.encode())] == [HEADER.count("\n") + 1]
+    assert progress.closing(torn) != ""
     written = _settle(_settle(torn.encode(), 3), 4)
     assert _numbers(written.decode()) == [3, 4]
-    assert _problems(tmp_path, written) == []
+    assert progress.closing(written.decode("utf-8", "replace")) == ""
 
 
 @pytest.mark.parametrize(
     "text", ["it wörked", "## End of iteration 12", "x\n## Iteration 13 · a · b\n## End of a torn entry\n"]
 )
-def test_an_entry_torn_at_any_byte_is_closed_and_written_anew(text: str, tmp_path: Path) -> None:
+def test_an_entry_torn_at_any_byte_is_closed_and_written_anew(text: str) -> None:
     whole = (HEADER + _entry(1) + _entry(11)).encode()
     entry = _entry(12, text).encode()
     for length in range(len(entry) + 1):
@@ -134,23 +126,22 @@ def test_an_entry_torn_at_any_byte_is_closed_and_written_anew(text: str, tmp_pat
         written = _settle(_settle(torn, 12, text), 13)
         assert written.startswith(torn)
         assert _numbers(written.decode("utf-8", "replace")) == [1, 11, 12, 13], length
-        assert _problems(tmp_path, written) == []
+        assert progress.closing(written.decode("utf-8", "replace")) == ""
         assert all(_settle(written, number) == written for number in (1, 11, 12, 13))
 
 
 @each_of("length", range(0, len(HEADER.encode()), 7))
-def test_a_torn_header_hides_no_entry(length: int, tmp_path: Path) -> None:
+def test_a_torn_header_hides_no_entry(length: int) -> None:
     written = _settle(HEADER.encode()[:length], 1)
     assert _numbers(written.decode("utf-8", "replace")) == [1]
-    assert _problems(tmp_path, written) == []
+    assert progress.closing(written.decode("utf-8", "replace")) == ""
 
 
-def test_a_torn_entry_is_recognised_however_long_it_is(tmp_path: Path) -> None:
+def test_a_torn_entry_is_recognised_however_long_it_is() -> None:
     long = _entry(1, "x" * progress.LONGEST_TEXT, learnings=60)
     torn = HEADER + long[: len(long) // 2] + "\n"
     assert progress.closing(torn) != ""
     assert _numbers(_settle(torn.encode(), 1).decode()) == [1]
-    assert len(_problems(tmp_path, torn.encode())) == 1
 
 
 def test_torn_again_and_again() -> None:
@@ -162,15 +153,10 @@ def test_torn_again_and_again() -> None:
     assert _numbers(written.decode("utf-8", "replace")) == [1, 2, 3]
 
 
-def test_problems_are_told_with_their_line(tmp_path: Path) -> None:
-    lines = HEADER.count("\n")
-    twice = HEADER + _entry(1) + _entry(1)
-    (problem,) = _problems(tmp_path, twice.encode())
-    assert (problem.line, problem.file) == (lines + _entry(1).count("\n") + 1, f"{STATE_FOLDER}/progress.txt")
-    assert "second entry" in problem.message
-    (tmp_path / STATE_FOLDER / "progress.txt").unlink()
-    (tmp_path / STATE_FOLDER / "progress.txt").mkdir()
-    assert len(progress.problems(tmp_path)) == 1
+def test_what_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / STATE_FOLDER / "progress.txt").mkdir(parents=True)
+    (problem,) = progress.problems(tmp_path)
+    assert (problem.file, problem.message) == (f"{STATE_FOLDER}/progress.txt", "cannot be read: Is a directory")
 
 
 @given(st.text(st.characters()) | _forgeries, st.booleans())
@@ -182,13 +168,10 @@ def test_any_file_can_be_continued(text: str, whole: bool) -> None:
     assert _numbers(written.decode())[-2:] == [70, 71]
 
 
-def test_ten_thousand_entries_are_read_and_looked_through_at_once(tmp_path: Path) -> None:
+def test_ten_thousand_entries_are_read_and_looked_through_at_once() -> None:
     text = HEADER + "".join(_entry(number, "x" * 60) for number in range(1, 10_001))
     start = time.process_time()
     assert len(progress.entries(text)) == 10_000
     assert not progress.has_entry(text, 10_001)
     assert progress.closing(text) == ""
-    assert time.process_time() - start < 2
-    start = time.process_time()
-    assert _problems(tmp_path, text.encode()) == []
     assert time.process_time() - start < 2
