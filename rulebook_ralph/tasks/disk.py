@@ -99,8 +99,8 @@ def is_being_saved(path: Path, now: datetime) -> bool:
     return timedelta() <= now - changed < BEING_SAVED
 
 
-def read_file(path: Path, *, largest: int = LARGEST, only_end: bool = False) -> bytes:
-    """The content of a plain file of at most `largest` bytes; with `only_end` the last bytes of a larger one.
+def read_file(path: Path, *, largest: int = LARGEST, only_start: bool = False) -> bytes:
+    """The content of a plain file of at most `largest` bytes; with `only_start` the first ones of a larger one.
 
     Raises OSError, also for a link and for what would never end, a pipe or a device; its `strerror` says what it is.
     """
@@ -110,9 +110,7 @@ def read_file(path: Path, *, largest: int = LARGEST, only_end: bool = False) -> 
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "is no regular file", str(path))
-        if only_end:
-            os.lseek(descriptor, max(0, status.st_size - largest), os.SEEK_SET)
-        elif status.st_size > largest:
+        if status.st_size > largest and not only_start:
             raise OSError(errno.EFBIG, f"is larger than {largest // 2**20} MB", str(path))
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             return file.read(largest)

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks import disk, json_file
@@ -13,7 +14,7 @@ from rulebook_ralph.tasks.model import ITERATION_NUMBER
 ITERATION_KEYS = json_file.keys_of(Iteration)
 
 _NAME = re.compile(rf"iteration-({ITERATION_NUMBER})\.json")
-_PHASE = re.compile(rb'"phase": ?"([a-z]+)"')
+_SETTLED = re.compile(rb'"phase": ?"settled"')
 _HEAD_BYTES = 512
 _OBJECT_ID = re.compile(r"[0-9a-f]{7,64}")
 
@@ -74,25 +75,14 @@ def unsettled_numbers(folder: StateFolder) -> list[int]:
     """The numbers of the files that do not say `settled` where that stands, readable or not; ascending. Looks at the
     beginning of each file only: there may be thousands.
     """
-    if not (found := numbers(folder)):
-        return []
-    history = os.open(folder.history, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        return [number for number in found if _phase(f"iteration-{number}.json", history) != b"settled"]
-    finally:
-        os.close(history)
+    return [number for number in numbers(folder) if not _says_settled(folder.iteration(number))]
 
 
-def _phase(name: str, history: int) -> bytes | None:
+def _says_settled(path: Path) -> bool:
     try:
-        descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=history)
-        try:
-            match = _PHASE.search(os.read(descriptor, _HEAD_BYTES))
-        finally:
-            os.close(descriptor)
+        return _SETTLED.search(disk.read_file(path, largest=_HEAD_BYTES, only_start=True)) is not None
     except OSError:
-        return None
-    return match.group(1) if match else None
+        return False
 
 
 def _require_object_ids(record: Iteration, path: str) -> None:

@@ -17,8 +17,6 @@ from rulebook_ralph.tasks.iteration import Iteration
 from rulebook_ralph.tasks.text import Problem, one_line
 
 PROGRESS_NAME = ".rulebook-ralph/progress.txt"
-LARGEST = 64 * 1024 * 1024
-"""Bytes of a progress.txt that are looked through, from its end."""
 LONGEST_TEXT = 4000
 
 _START_WORDS = "## Iteration "
@@ -41,9 +39,9 @@ class ProgressEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 def read(path: Path) -> str:
-    """The end of the file, at most `LARGEST` bytes; empty where there is none. Raises OSError."""
+    """The text of the file; empty where there is none. Raises OSError."""
     try:
-        return disk.read_file(path, largest=LARGEST, only_end=True).decode("utf-8", "replace")
+        return disk.read_file(path).decode("utf-8", "replace")
     except FileNotFoundError:
         return ""
 

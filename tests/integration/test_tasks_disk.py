@@ -177,9 +177,9 @@ def test_what_is_no_plain_file_is_not_read(planted: str, tmp_path: Path) -> None
     assert disk.content_of(path) == (b"123456789" if planted == "large" else None)
 
 
-def test_the_end_of_a_large_file_is_read(tmp_path: Path) -> None:
+def test_the_start_of_a_large_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"123456789")
-    assert disk.read_file(tmp_path / "a", largest=4, only_end=True) == b"6789"
+    assert disk.read_file(tmp_path / "a", largest=4, only_start=True) == b"1234"
 
 
 def test_what_was_replaced_has_a_second_name_as_long_as_it_is_wanted(tmp_path: Path) -> None:
