@@ -20,7 +20,6 @@ from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.prd_file import read_prd
 from rulebook_ralph.tasks.results import Evidence
 from rulebook_ralph.tasks.text import some
-from rulebook_ralph.verify.workspace import Cancelled
 
 
 @click.command("approve")
@@ -45,26 +44,26 @@ def approve_command(
         _look(app, folder, tasks or approval.waiting(prd), whole=show, json=json)
         return ExitCode.OK
     refused = []
-    with app.console() as console, interruptible() as cancelled:
-        try:
-            with prepared(app, "approve", report=_but_for_the_branch(console), cancelled=cancelled) as run:
-                for task_id in [task.id for task in tasks]:
-                    if reject is not None:
-                        approval.reject(run, task_id, reject)
-                        console.line(f"{task_id}: refused; its next attempt is told why: ralph resume")
-                        continue
-                    outcome = approval.approve(run, task_id)
-                    if outcome.commit is None:
-                        refused.append(task_id)
-                        console.line(f"{task_id}: does not hold on today's branch: {outcome.reason}")
-                    else:
-                        console.line(f"{task_id}: landed as {outcome.commit[:10]}")
-                if run.branch.waiting is not None:
-                    refused.append(run.branch.name)
-                    console.error(f"{run.branch.why_it_waits}; {run.branch.way_on}")
-                commit_state(run, f"ralph: state after approving {', '.join(task_ids)}")
-        except Cancelled:
-            return ExitCode.INTERRUPTED
+    with (
+        app.console() as console,
+        interruptible() as cancelled,
+        prepared(app, "approve", report=_but_for_the_branch(console), cancelled=cancelled) as run,
+    ):
+        for task in tasks:
+            if reject is not None:
+                approval.reject(run, task.id, reject)
+                console.line(f"{task.id}: refused; its next attempt is told why: ralph resume")
+                continue
+            outcome = approval.approve(run, task.id)
+            if outcome.commit is None:
+                refused.append(task.id)
+                console.line(f"{task.id}: does not hold on today's branch: {outcome.reason}")
+            else:
+                console.line(f"{task.id}: landed as {outcome.commit[:10]}")
+        if run.branch.waiting is not None:
+            refused.append(run.branch.name)
+            console.error(f"{run.branch.why_it_waits}; {run.branch.way_on}")
+        commit_state(run, f"ralph: state after approving {', '.join(task_ids)}")
     return ExitCode.BLOCKED if refused else ExitCode.OK
 
 

@@ -29,7 +29,6 @@ from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.model import Prd
 from rulebook_ralph.tasks.results import CheckResult
 from rulebook_ralph.tasks.text import counted, duration, printable, some
-from rulebook_ralph.verify.workspace import Cancelled
 
 _OUTPUT_LINES = 4
 _LEAST_FREE = 1024**3
@@ -57,19 +56,16 @@ def doctor_command(app: App, *, no_gates: bool, trust_commands: bool, json: bool
             if not json:
                 console.line(printable(line))
 
-        try:
-            for group, look in _looks(app, gates=not no_gates, trusted=trust_commands, cancelled=cancelled):
-                tell(group)
-                for each in _safely(look):
-                    if each.state == "error" and any(each == other for _, other in found):
-                        tell("  error    as above")
-                        continue
-                    found.append((group, each))
-                    tell(f"  {'?' if each.state == 'unknown' else each.state:<8} {each}")
-                    for line in each.output.splitlines():
-                        tell(f"           | {line}")
-        except Cancelled:
-            return ExitCode.INTERRUPTED
+        for group, look in _looks(app, gates=not no_gates, trusted=trust_commands, cancelled=cancelled):
+            tell(group)
+            for each in _safely(look):
+                if each.state == "error" and any(each == other for _, other in found):
+                    tell("  error    as above")
+                    continue
+                found.append((group, each))
+                tell(f"  {'?' if each.state == 'unknown' else each.state:<8} {each}")
+                for line in each.output.splitlines():
+                    tell(f"           | {line}")
         codes = {each.exit_code for _, each in found if each.state == "error"} or {ExitCode.OK}
         code = codes.pop() if len(codes) == 1 else ExitCode.INVALID
         states = [each.state for _, each in found]

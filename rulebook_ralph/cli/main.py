@@ -142,6 +142,10 @@ def run(app: App, arguments: Sequence[str] | None = None) -> ExitCode:
     except (KeyboardInterrupt, click.Abort):
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the boundary: a traceback belongs in a file, not on the screen
+        from rulebook_ralph.verify.workspace import Cancelled  # noqa: PLC0415 - only where something failed
+
+        if isinstance(error, Cancelled):
+            return ExitCode.INTERRUPTED
         app.error(_unexpected(app, error))
         return ExitCode.UNEXPECTED
     return ExitCode(result) if isinstance(result, int) else ExitCode.OK

@@ -16,15 +16,13 @@ from rulebook_ralph.config.settings import Config, Reviewer
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report import events
-from rulebook_ralph.report.console import Console
 from rulebook_ralph.report.markdown import inline
-from rulebook_ralph.run import verifying
+from rulebook_ralph.run import preflight, verifying
 from rulebook_ralph.run.branch_change import branch_change
 from rulebook_ralph.tasks.model import Json
 from rulebook_ralph.tasks.review import NOTHING_TO_REVIEW, Review, ReviewIssue, Tier
-from rulebook_ralph.tasks.text import counted, money, printable, some
+from rulebook_ralph.tasks.text import counted, money, printable
 from rulebook_ralph.verify import reviewers
-from rulebook_ralph.verify.workspace import Cancelled
 
 _LEVELS = {"high": "error", "medium": "warning", "low": "note"}
 _SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -42,7 +40,7 @@ _LONGEST = 4_000
 @click.option("--markdown", "view", flag_value="markdown", help="Print Markdown, for a comment.")
 @trust_commands
 @click.pass_obj
-def review_command(app: App, base: str, *, tier: Tier, view: str | None, trust_commands: bool) -> int:
+def review_command(app: App, base: str, *, tier: Tier, view: str | None, trust_commands: bool) -> ExitCode:
     """Have a reviewer look at the branch since it left the default one, with what is not committed yet. There need be
     no task list. Exit code 3 says that something must be mended first, or that nothing was decided.
     """
@@ -60,22 +58,25 @@ def review_command(app: App, base: str, *, tier: Tier, view: str | None, trust_c
             if view is not None or not isinstance(event, events.ReviewEnded):  # all of it is printed below, once
                 console.report(event)
 
-        try:
-            with verifying.tools(project, report=report, cancelled=cancelled) as tools:
-                reviewer = _reviewer(project.config, tools.roster, tier, cancelled)
-                if found.uncommitted:
-                    report(events.Notice("info", "what is not committed yet is reviewed, too"))
-                review = NOTHING_TO_REVIEW
-                if found.is_empty or tools.verifiers.reviewers is None:
-                    report(events.Notice("info", f"nothing differs from {found.base[:12]}: there is nothing to review"))
-                else:
-                    review = tools.verifiers.reviewers.review(reviewer, tier, found.change, report)
-                _, cost = tools.ledger.take()
-        except Cancelled:
-            return ExitCode.INTERRUPTED
-        _show(console, review, view)
-        if view is None and cost is not None:
-            console.line(f"cost: {money(cost)}")
+        with verifying.tools(project, report=report, cancelled=cancelled) as tools:
+            reviewer = _reviewer(project.config, tools.roster, tier, cancelled)
+            if found.uncommitted:
+                report(events.Notice("info", "what is not committed yet is reviewed, too"))
+            review = NOTHING_TO_REVIEW
+            if found.is_empty or tools.verifiers.reviewers is None:
+                report(events.Notice("info", f"nothing differs from {found.base[:12]}: there is nothing to review"))
+            else:
+                review = tools.verifiers.reviewers.review(reviewer, tier, found.change, report)
+            _, cost = tools.ledger.take()
+        if view == "markdown":
+            console.verbatim(_markdown(review))
+        elif view is not None:
+            console.json(review if view == "json" else _sarif(review))
+        else:
+            for line in _lines(review):
+                console.line(printable(line))
+            if cost is not None:
+                console.line(f"cost: {money(cost)}")
     if review.decision == "SHIP":
         return ExitCode.OK
     return ExitCode.AGENT if review.decision == "UNDECIDED" and review.unasked else ExitCode.BLOCKED
@@ -84,33 +85,16 @@ def review_command(app: App, base: str, *, tier: Tier, view: str | None, trust_c
 def _reviewer(config: Config, roster: Roster, tier: Tier, cancelled: Cancellation) -> Reviewer:
     """Raises RalphError for one that is not known, and (exit 5) for one that cannot be asked."""
     reviewer = reviewers.reviewer_of_branch(config, tier)
-    by_agent = names_agent(reviewer.executor)
-    try:
-        probe = roster.agent(reviewer.executor)[0].probe() if by_agent else None
-    except RalphError:
-        ids = [each.id for each in config.tools.reviewers]
-        if reviewer.id in ids:
-            raise
-        known = f"tools.reviewers has {some(ids) if ids else 'none'}"
-        raise RalphError(f"there is no reviewer and no agent '{reviewer.id}'; {known}") from None
+    if problem := preflight.unknown_reviewer(config, roster, reviewer):
+        raise RalphError(problem)
     asked = reviewers.with_model(config, reviewer, tier)
-    model = roster.model(asked, cancelled, named_by=reviewers.key_of(reviewer))
-    problem = model.missing or ("" if probe is None or probe.installed else probe.problem)
+    problem = roster.model(asked, cancelled, named_by=reviewers.key_of(reviewer)).missing
+    if not problem and names_agent(reviewer.executor):
+        probe = roster.agent(reviewer.executor)[0].probe()
+        problem = "" if probe.installed else probe.problem
     if problem:
         raise RalphError(f"the reviewer {reviewer.id} cannot be asked: {problem}", exit_code=ExitCode.AGENT)
     return reviewer
-
-
-def _show(console: Console, review: Review, view: str | None) -> None:
-    if view == "json":
-        console.json(review)
-    elif view == "sarif":
-        console.json(_sarif(review, version=__version__))
-    elif view == "markdown":
-        console.verbatim(_markdown(review))
-    else:
-        for line in _lines(review):
-            console.line(line)
 
 
 # What is printed
@@ -119,22 +103,20 @@ def _show(console: Console, review: Review, view: str | None) -> None:
 def _lines(review: Review) -> Iterator[str]:
     """For a terminal, the worst first."""
     for issue in review.issues:
-        yield f"{issue.severity:<6} {printable(issue.place)} ({issue.type})"
-        yield f"       {printable(issue.description)}"
+        yield f"{issue.severity:<6} {issue.place} ({issue.type})"
+        yield f"       {issue.description}"
         if issue.suggestion:
-            yield f"       suggested: {printable(issue.suggestion)}"
+            yield f"       suggested: {issue.suggestion}"
     for name in review.not_reviewed:
-        yield f"not reviewed: {printable(name)}"
+        yield f"not reviewed: {name}"
     yield str(review)
 
 
 def _markdown(review: Review) -> str:
     """For a comment on a pull request: what others wrote makes no markup, and calls nobody."""
     told = [f"## Review: {review.decision}", ""]
-    told += [
-        f"{look.tier} review by {_plain(look.reviewer)}: {_plain(look.reason or look.decision)}  "
-        for look in review.looks
-    ]
+    for look in review.looks:
+        told += [f"{look.tier} review by {_plain(look.reviewer)}: {_plain(look.reason or look.decision)}  "]
     told += [f"{counted(review.summary.total, 'issue')}: {review.summary}" if review.issues else "No issues.", ""]
     for issue in review.issues:
         told += [f"### {issue.severity}: {_plain(issue.place)}", "", f"{issue.type}: {_plain(issue.description)}", ""]
@@ -144,7 +126,11 @@ def _markdown(review: Review) -> str:
     return "\n".join(told).rstrip() + "\n"
 
 
-def _sarif(review: Review, *, version: str) -> Json:
+def _plain(text: str) -> str:
+    return inline(text, _LONGEST)
+
+
+def _sarif(review: Review) -> Json:
     """For code scanning. A review that came to no decision did not execute successfully."""
     undecided = review.decision == "UNDECIDED"
     failure = {"level": "error", "message": {"text": review.reason or "no decision"}}
@@ -158,7 +144,7 @@ def _sarif(review: Review, *, version: str) -> Json:
                 "tool": {
                     "driver": {
                         "name": "Ralph review",
-                        "version": version,
+                        "version": __version__,
                         "rules": [{"id": each, "shortDescription": {"text": each.replace("_", " ")}} for each in types],
                     }
                 },
@@ -189,7 +175,3 @@ def _result(issue: ReviewIssue, rule: int) -> Json:
         "locations": [{"physicalLocation": place}],
         "properties": {"agentPrompt": issue.agent_prompt},
     }
-
-
-def _plain(text: str) -> str:
-    return inline(text, _LONGEST)

@@ -14,7 +14,6 @@ from rulebook_ralph.tasks.model import Prd, Task, Value
 from rulebook_ralph.tasks.prd_file import read_prd
 from rulebook_ralph.tasks.results import CheckResult, feedback_excerpt
 from rulebook_ralph.tasks.struct_reading import camel
-from rulebook_ralph.verify.workspace import Cancelled
 
 
 @click.command()
@@ -33,11 +32,8 @@ def verify_command(app: App, task_ids: tuple[str, ...], *, trust_commands: bool,
     chosen = _chosen(prd, task_ids)
     require_agreed(app, opened, trusted=trust_commands)
     with app.console(json=json) as console, interruptible() as cancelled:
-        try:
-            with verifying.tools(opened.project, report=console.report, cancelled=cancelled) as tools:
-                outcome = verifying.verify(opened.project, tools.verifiers, chosen, with_models=bool(task_ids))
-        except Cancelled:
-            return ExitCode.INTERRUPTED
+        with verifying.tools(opened.project, report=console.report, cancelled=cancelled) as tools:
+            outcome = verifying.verify(opened.project, tools.verifiers, chosen, with_models=bool(task_ids))
         if outcome.is_empty:
             raise RalphError("nothing to verify: no gate is configured, and no task that was asked for has criteria")
         if json:
