@@ -17,7 +17,7 @@ Schema = dict[str, Any]
 DOCUMENTS: Mapping[str, tuple[str, str]] = {
     "config": ("rulebook_ralph.config.settings:Config", "Ralph: settings (config.yaml)"),
     "prd": ("rulebook_ralph.tasks.model:Prd", "Ralph: the task list (prd.json)"),
-    "iteration": ("rulebook_ralph.tasks.iteration:Iteration", "Ralph: one iteration (history/iteration-N.json)"),
+    "iteration": ("rulebook_ralph.tasks.history:Iteration", "Ralph: one iteration (history/iteration-N.json)"),
     "review": ("rulebook_ralph.tasks.review:Review", "Ralph: a code review, as `ralph review --json` prints it"),
     "event": ("rulebook_ralph.report.events:Told", "Ralph: what happens in a run, as `ralph events` prints it"),
     "judgement": ("rulebook_ralph.verify.questions:Answer", "Ralph: what a model says of what tests cannot decide"),

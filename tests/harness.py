@@ -23,7 +23,7 @@ from rulebook_ralph.cli.app import App
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.tasks import disk, history, prd_file, progress
 from rulebook_ralph.tasks.disk import StateFolder
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.model import STATE_FOLDER, Prd, Task
 
 CREATED = "2026-01-01T00:00:00.000Z"

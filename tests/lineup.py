@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from tests.harness import PROMISE, Project, Ran, make_project, picture, task
 
 CLAIM = "echo 'Done. All tests pass now.'\n" + PROMISE

@@ -15,7 +15,7 @@ from rulebook_ralph.run import approval
 from rulebook_ralph.run.conclusion import commit_state
 from rulebook_ralph.tasks import history
 from rulebook_ralph.tasks.disk import StateFolder
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.prd_file import read_prd
 from rulebook_ralph.tasks.results import Evidence

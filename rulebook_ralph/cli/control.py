@@ -15,7 +15,7 @@ from rulebook_ralph.run.control import Cancel, Pause, give
 from rulebook_ralph.run.lock import Holder
 from rulebook_ralph.tasks import history
 from rulebook_ralph.tasks.disk import StateFolder
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.text import span
 
 _TIMEOUT = 60.0

@@ -22,7 +22,7 @@ from rulebook_ralph.report.events import AgentActivity
 from rulebook_ralph.run import lock
 from rulebook_ralph.run.project import Project
 from rulebook_ralph.tasks import history
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.results import AskedItem, CheckResult, Evidence, Finding, ParsedIteration
 from rulebook_ralph.tasks.review import Review
 from rulebook_ralph.tasks.text import duration, money, some

@@ -21,7 +21,7 @@ from rulebook_ralph.tasks.text import counted
 if TYPE_CHECKING:
     from rulebook_ralph.run.control import LimitWait, RunSituation  # sockets, only while a run goes on
     from rulebook_ralph.run.lock import Holder
-    from rulebook_ralph.tasks.iteration import Iteration
+    from rulebook_ralph.tasks.history import Iteration
 
 _ROWS = 40
 _STATUSES = ("completed", "in_iteration", "pending", "blocked")

@@ -24,7 +24,7 @@ from rulebook_ralph.tasks.criteria import (
     StringMatch,
 )
 from rulebook_ralph.tasks.criteria_reading import read_criteria
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.model import Prd, Stage, Task
 from rulebook_ralph.tasks.review import Tier
 from rulebook_ralph.tasks.struct_reading import Tree, read_struct

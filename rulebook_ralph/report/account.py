@@ -10,7 +10,7 @@ from typing import Any
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks import history, progress, text
 from rulebook_ralph.tasks.disk import StateFolder
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.model import Prd, Task
 from rulebook_ralph.tasks.prd_file import read_prd
 from rulebook_ralph.tasks.results import CheckResult, Evidence

@@ -7,7 +7,7 @@ from rulebook_ralph.report.account import Account, TaskAccount, snapshot
 from rulebook_ralph.report.markdown import block, code, inline
 from rulebook_ralph.run.summaries import NEEDS_APPROVAL, mending
 from rulebook_ralph.tasks import text
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.results import CheckResult, Evidence
 from rulebook_ralph.tasks.review import Review
 from rulebook_ralph.tasks.text import counted

@@ -20,7 +20,7 @@ from rulebook_ralph.git.repository import Repository
 from rulebook_ralph.run.edits import PrdFile, SessionPrdFile
 from rulebook_ralph.run.project import Project, Say
 from rulebook_ralph.tasks import disk, history, lifecycle, prd_file, progress
-from rulebook_ralph.tasks.iteration import Decision, Iteration
+from rulebook_ralph.tasks.history import Decision, Iteration
 from rulebook_ralph.tasks.lifecycle import Trigger, advance
 from rulebook_ralph.tasks.model import LAST_ITERATION, STATE_FOLDER, Prd, Task
 

@@ -15,7 +15,7 @@ from rulebook_ralph.run.attempt import Assignment
 from rulebook_ralph.run.parts import Parts
 from rulebook_ralph.run.policy import RunTally
 from rulebook_ralph.run.workers import Worker
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.model import Stage, Task
 from rulebook_ralph.verify.case import Case, StageCriteria
 

@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from rulebook_ralph.config.settings import Limits
-from rulebook_ralph.tasks.iteration import CompletionStatus, Decision, Iteration
+from rulebook_ralph.tasks.history import CompletionStatus, Decision, Iteration
 from rulebook_ralph.tasks.model import Stage
 from rulebook_ralph.tasks.results import MERGE, StopReason, Verdict
 from rulebook_ralph.tasks.text import counted, cut

@@ -19,7 +19,7 @@ from rulebook_ralph.run.project import Say
 from rulebook_ralph.run.templates import BUILT_IN_ALONE, SUFFIX, VARIABLES, BrokenTemplateError, Templates
 from rulebook_ralph.tasks.criteria import External, MultiStage, Semantic, Verification, with_acceptance_criteria
 from rulebook_ralph.tasks.criteria_reading import part_verification
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.model import Prd, Stage, Task
 from rulebook_ralph.tasks.results import CheckResult, feedback_excerpt
 from rulebook_ralph.tasks.text import estimated_tokens as tokens

@@ -15,7 +15,7 @@ from rulebook_ralph.git.repository import GitError
 from rulebook_ralph.run.project import Project
 from rulebook_ralph.tasks import history
 from rulebook_ralph.tasks.disk import StateFolder
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.model import Prd, Task
 
 

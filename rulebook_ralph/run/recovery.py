@@ -18,7 +18,7 @@ from rulebook_ralph.git.user_tree import UserTree
 from rulebook_ralph.run.parts import Parts
 from rulebook_ralph.run.settling import resettle, settle_interrupted, with_result
 from rulebook_ralph.tasks import parser
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.results import Verdict
 from rulebook_ralph.verify.redaction import cleaned
 

@@ -16,7 +16,7 @@ from rulebook_ralph.clock import Clock
 from rulebook_ralph.config.settings import Config
 from rulebook_ralph.report import events
 from rulebook_ralph.run.summaries import FAILED_AT_IT
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.results import AgentFault, ErrorKind
 from rulebook_ralph.verify.rules import CANNOT_HEAL

@@ -12,7 +12,7 @@ from rulebook_ralph.run.attempt import Outcome
 from rulebook_ralph.run.parts import Parts
 from rulebook_ralph.run.policy import AttemptContext
 from rulebook_ralph.run.retry import Response
-from rulebook_ralph.tasks.iteration import Decision, Iteration
+from rulebook_ralph.tasks.history import Decision, Iteration
 from rulebook_ralph.tasks.model import CompletionSummary, Task
 from rulebook_ralph.tasks.results import AgentResult, CheckResult, ParsedIteration, Verdict, feedback_excerpt
 from rulebook_ralph.tasks.text import printable_text

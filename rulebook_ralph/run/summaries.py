@@ -7,7 +7,7 @@ from rulebook_ralph.errors import ExitCode
 from rulebook_ralph.report import events
 from rulebook_ralph.run.policy import RunTally, Stop
 from rulebook_ralph.tasks import selection
-from rulebook_ralph.tasks.iteration import Decision, Iteration
+from rulebook_ralph.tasks.history import Decision, Iteration
 from rulebook_ralph.tasks.model import Prd, Task
 from rulebook_ralph.tasks.results import StopReason
 from rulebook_ralph.tasks.text import counted, known_cost, some

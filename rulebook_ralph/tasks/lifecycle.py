@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from msgspec.structs import replace
 
-from rulebook_ralph.tasks.iteration import Decision, Iteration
+from rulebook_ralph.tasks.history import Decision, Iteration
 from rulebook_ralph.tasks.model import Prd, Stage, Status, Task, Totals
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from rulebook_ralph.tasks import disk
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.text import Problem, one_line
 
 PROGRESS_NAME = ".rulebook-ralph/progress.txt"

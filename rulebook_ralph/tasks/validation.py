@@ -16,8 +16,7 @@ import msgspec
 
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks import disk, json_file
-from rulebook_ralph.tasks.history import ITERATION_KEYS
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import ITERATION_KEYS, Iteration
 from rulebook_ralph.tasks.model import PRD_VERSION, Json, Prd, Task
 from rulebook_ralph.tasks.prd_file import PRD_KEYS, PRD_NAME, TASK_KEYS, problems_of, refuse_newer, with_unknown_keys
 from rulebook_ralph.tasks.struct_reading import camel, explained

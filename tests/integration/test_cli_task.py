@@ -16,7 +16,7 @@ from rulebook_ralph.cli.summary import tasks_diagram
 from rulebook_ralph.cli.task_edit import words_of_yaml, yaml_text
 from rulebook_ralph.tasks import lifecycle
 from rulebook_ralph.tasks.edits import words_of
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.model import Prd
 from tests.harness import CREATED, HONEST, Project, finish, make_project, picture, save, task, wait_for
 

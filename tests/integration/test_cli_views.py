@@ -6,7 +6,7 @@ import pytest
 
 from rulebook_ralph.cli import main as cli
 from rulebook_ralph.errors import ExitCode
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.model import Totals
 from rulebook_ralph.tasks.results import (
     AskedItem,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.model import VERIFY, Task
 from tests.harness import FILES, HONEST, PROMISE, TESTS, Project, finish, make_project, task, wait_for
 from tests.integration.test_limits import DONE, LIMITED, claude, resets_in

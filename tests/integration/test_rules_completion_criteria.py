@@ -10,7 +10,7 @@ import pytest
 
 from rulebook_ralph.tasks.criteria import Criteria, External, MultiStage, Part
 from rulebook_ralph.tasks.criteria_reading import completion_faults
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.results import CheckResult
 from rulebook_ralph.verify.case import Examination, StageCriteria

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from tests.conftest import isolate
 from tests.harness import Project, Ran, make_project, task
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from tests.harness import HONEST, PROMISE, Project, finish, make_project, task, wait_for
 from tests.sampling import sample
 

@@ -24,8 +24,8 @@ from rulebook_ralph.run.policy import AttemptContext, RunTally
 from rulebook_ralph.tasks import parser, prd_file
 from rulebook_ralph.tasks.criteria import Criteria, External, MultiStage, Part, Semantic, StringMatch
 from rulebook_ralph.tasks.criteria_reading import read_criteria
+from rulebook_ralph.tasks.history import Decision
 from rulebook_ralph.tasks.importers.task_lists import read_all
-from rulebook_ralph.tasks.iteration import Decision
 from rulebook_ralph.tasks.model import Prd, Stage, Task
 from rulebook_ralph.tasks.results import AgentResult, CheckResult, ParsedIteration, Verdict, Verified
 from rulebook_ralph.tasks.text import Fault

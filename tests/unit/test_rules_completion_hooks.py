@@ -20,7 +20,7 @@ from rulebook_ralph.config import requirements
 from rulebook_ralph.config.settings import Config, Defaults, Hook, Limits, StopCriteria
 from rulebook_ralph.run import policy
 from rulebook_ralph.run.policy import AttemptContext, RunTally
-from rulebook_ralph.tasks.iteration import Decision
+from rulebook_ralph.tasks.history import Decision
 from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.results import AgentFault, AgentResult, CheckResult, StopReason, ToolResult, Verdict
 from rulebook_ralph.verify import criteria, hooks, judge, rules

@@ -16,7 +16,7 @@ from rulebook_ralph.report import summary as account_markdown
 from rulebook_ralph.report.account import Account
 from rulebook_ralph.tasks import disk, prd_file
 from rulebook_ralph.tasks.disk import StateFolder
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.model import CompletionSummary, Prd, Task, Totals
 from rulebook_ralph.tasks.results import CheckResult, ParsedIteration, Verdict
 from rulebook_ralph.tasks.review import ReviewIssue, ReviewLook, reviewed

@@ -13,7 +13,7 @@ from rulebook_ralph.config.settings import Config, Executor, Limits, Tools
 from rulebook_ralph.report import events
 from rulebook_ralph.run import retry
 from rulebook_ralph.run.retry import OnLimit, Response, RetryPolicy
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.results import AgentFault, AgentStatus, ErrorKind, StopReason, Verdict
 from rulebook_ralph.verify.rules import CANNOT_HEAL

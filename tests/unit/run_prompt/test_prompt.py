@@ -12,7 +12,7 @@ from rulebook_ralph.config.settings import Config, StopCriteria, VerificationSte
 from rulebook_ralph.run import excerpts
 from rulebook_ralph.run import prompt as brief
 from rulebook_ralph.tasks import progress
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.model import Prd, Status, Task
 from rulebook_ralph.tasks.results import CheckResult, Evidence, ParsedIteration, Verdict
 from rulebook_ralph.tasks.text import estimated_tokens as tokens_of

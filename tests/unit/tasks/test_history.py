@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks import history, prd_file
 from rulebook_ralph.tasks.disk import StateFolder, find_root
-from rulebook_ralph.tasks.iteration import Iteration, Phase
+from rulebook_ralph.tasks.history import Iteration, Phase
 from tests.harness import save
 
 OLD = Path(__file__).parents[2] / "data" / "first_edition"

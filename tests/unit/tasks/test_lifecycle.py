@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rulebook_ralph.tasks import lifecycle
-from rulebook_ralph.tasks.iteration import CompletionStatus, Decision, Iteration
+from rulebook_ralph.tasks.history import CompletionStatus, Decision, Iteration
 from rulebook_ralph.tasks.lifecycle import (
     STATUSES,
     TRANSITIONS,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.tasks import history, prd_file
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.json_file import line_of
 from rulebook_ralph.tasks.model import Prd, Task, Totals
 from rulebook_ralph.tasks.results import CheckResult, ParsedIteration, Verdict

@@ -7,7 +7,7 @@ import pytest
 
 from rulebook_ralph import resources
 from rulebook_ralph.tasks import history, prd_file, progress
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.validation import MOST_PROBLEMS, near_misses, validate
 
 PRD = ".rulebook-ralph/prd.json"

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rulebook_ralph.report.events import AgentActivity, WithinIteration
-from rulebook_ralph.tasks.iteration import Iteration
+from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.results import AgentFault, ToolResult
 from rulebook_ralph.verify.redaction import MARK, Redactor, cleaned
 
