@@ -1,5 +1,6 @@
 """`--watch`: one run after another, each under the project's lock; between them an edit is waited for."""
 
+import sys
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,7 +21,7 @@ from rulebook_ralph.report import events
 from rulebook_ralph.report.console import Console
 from rulebook_ralph.run import lock, renewal
 from rulebook_ralph.run.control import PAUSED, Orders
-from rulebook_ralph.run.policy import RunTally
+from rulebook_ralph.run.policy import RunTally, limit_reached
 from rulebook_ralph.run.project import RunOptions
 from rulebook_ralph.run.renewal import LastRun, Renewal
 from rulebook_ralph.tasks.disk import Fingerprint, StateFolder, fingerprint
@@ -102,10 +103,10 @@ class _Watch:
             limits = self._config().limits
         if renewal.ends_watch(last.stop_reason, limits):
             return False
-        used = renewal.used_up(limits, self.spent)
-        if used:
-            self._say("warning", f"the watch ends: its runs together have used up {used}")
-        return not used
+        reached = limit_reached(limits, self.spent, max_iterations=limits.max_iterations or sys.maxsize)
+        if reached:
+            self._say("warning", f"the watch ends, as of all its runs {reached.reason}")
+        return not reached
 
     def _wait(self, refused: str) -> Renewal | None:
         """Until there is something to do; None where a person ends the watch. `refused` is why no run could start."""

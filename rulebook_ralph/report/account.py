@@ -3,11 +3,12 @@
 Made of the state folder alone, so that it can be had at any time, also while a run goes on.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from rulebook_ralph.errors import RalphError
+from rulebook_ralph.git import attempts
 from rulebook_ralph.tasks import history, progress, text
 from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.history import Iteration
@@ -55,13 +56,8 @@ class Account:
     gates: tuple[CheckResult, ...]
     gates_of: int
     learnings: tuple[str, ...]
+    duration_ms: int
     unreadable: tuple[str, ...]
-
-    @property
-    def duration_ms(self) -> int:
-        """Of all iterations; one at several tasks counts once."""
-        records = (record for each in self.tasks for record in each.records)
-        return sum({record.iteration_number: record.duration_ms for record in records}.values())
 
     def of(self, status: str) -> tuple[TaskAccount, ...]:
         """The tasks of that status, in the order of the list."""
@@ -82,21 +78,24 @@ def read(folder: StateFolder) -> Account:
     for record in records:
         for name in record.tasks:
             by_task.setdefault(name, []).append(record)
-    gated = next((record for record in reversed(records) if _gates(record)), None)
+    gates = ((record.iteration_number, found) for record in reversed(records) if (found := _gates(record)))
+    last, results = next(gates, (0, ()))
+    said = [learning for record in records if record.parsed for learning in record.parsed.learnings]
     return Account(
         prd=prd,
         tasks=tuple(TaskAccount(task, tuple(by_task.get(task.id, ()))) for task in prd.tasks),
-        gates=_gates(gated) if gated else (),
-        gates_of=gated.iteration_number if gated else 0,
-        learnings=_learnings(records),
+        gates=results,
+        gates_of=last,
+        learnings=tuple(progress.unheard("", said)),
+        duration_ms=sum(record.duration_ms for record in records),
         unreadable=tuple(unreadable),
     )
 
 
 def snapshot(account: Account, record: Iteration) -> str:
     """The ref under which an attempt's work is kept; empty without one."""
-    number = record.iteration_number
-    return f"refs/ralph/{account.prd.project}/tasks/{record.task_id}/{number}" if record.snapshot else ""
+    kept = attempts.attempt_reference(account.prd.project, record.task_id, record.iteration_number)
+    return kept if record.snapshot else ""
 
 
 def as_json(account: Account) -> dict[str, object]:
@@ -121,7 +120,7 @@ def as_json(account: Account) -> dict[str, object]:
 
 def story_as_json(account: Account, told: TaskAccount) -> dict[str, object]:
     """One task with each of its attempts."""
-    attempts = [
+    tried = [
         {
             "iterationNumber": record.iteration_number,
             "stage": record.stage,
@@ -142,7 +141,7 @@ def story_as_json(account: Account, told: TaskAccount) -> dict[str, object]:
         }
         for record in told.records
     ]
-    return {**_task_as_json(told), "attempts": attempts}
+    return {**_task_as_json(told), "attempts": tried}
 
 
 def _task_as_json(told: TaskAccount) -> Mapping[str, Any]:
@@ -166,9 +165,3 @@ def _task_as_json(told: TaskAccount) -> Mapping[str, Any]:
 
 def _gates(record: Iteration) -> tuple[CheckResult, ...]:
     return tuple(check for check in record.checks if check.method == "gate")
-
-
-def _learnings(records: Iterable[Iteration]) -> tuple[str, ...]:
-    """Each once, the oldest first."""
-    said = [learning for record in records if record.parsed for learning in record.parsed.learnings]
-    return tuple(progress.unheard("", said))

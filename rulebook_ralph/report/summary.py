@@ -26,13 +26,13 @@ Section = Sequence[str]
 
 def whole(account: Account, *, longest: int = LONGEST) -> str:
     """The whole project's, at most `longest` characters; what does not fit is said to be left out."""
-    reviewed = [line for each in account.tasks if each.review for line in _reviewed(each, each.review)]
+    reviewed = [line for each in account.tasks if each.review for line in _review(f"- {_named(each)}", each.review)]
     learned = [f"- {inline(learning)}" for learning in account.learnings[-_MOST:]]
     learned += _more(len(account.learnings) - _MOST, "older learning")
     sections = [
         _head(account),
         *_tasks("Blocked", "blocked task", map(_blocked, account.of("blocked"))),
-        *([_at_work(each)] for each in account.of("in_iteration")),
+        *([f"In iteration now: {_named(each)}, {each.task.stage or 'coder'}"] for each in account.of("in_iteration")),
         _section("Reviews", reviewed),
         _section(f"Gates, as they ran last (#{account.gates_of})", _results(account.gates)),
         *_tasks("Done", "completed task", map(_done, account.of("completed"))),
@@ -113,24 +113,14 @@ def _blocked(told: TaskAccount) -> Section:
     ]
 
 
-def _at_work(told: TaskAccount) -> str:
-    return f"In iteration now: {_named(told)}, {told.task.stage or 'coder'}"
-
-
 def _done(told: TaskAccount) -> Section:
     task = told.task
     facts = [code(told.commit[:12]), _attempts(told), text.money(task.cost_usd) if task.cost_usd else ""]
-    lines = [f"- {_named(told)} · {' · '.join(filter(None, facts))}"]
-    if task.summary:
-        lines.append(f"  {inline(task.summary, 600)}")
-    if task.completion_summary is not None:
-        lines += _files("New", task.completion_summary.files_created)
-        lines += _files("Changed", task.completion_summary.files_modified)
-    return [*lines, *(f"  {line}" for line in _evidence(told.evidence))]
-
-
-def _reviewed(told: TaskAccount, review: Review) -> list[str]:
-    return [f"- {_named(told)}: {_decision(review)}", *(f"  {line}" for line in _issues(review))]
+    lines = [inline(task.summary, 600)] if task.summary else []
+    if brought := task.completion_summary:
+        lines += [*_files("New", brought.files_created), *_files("Changed", brought.files_modified)]
+    lines += _evidence(told.evidence)
+    return [f"- {_named(told)} · {' · '.join(filter(None, facts))}", *(f"  {line}" for line in lines)]
 
 
 def _how_to_verify(account: Account) -> Section:
@@ -183,8 +173,8 @@ def _attempt(account: Account, record: Iteration) -> Section:
     lines += _results(check for check in record.checks if check.method == "gate")
     lines += [f"- {line}" for line in _evidence(record.evidence)]
     if record.review is not None:
-        lines += [f"- Review: {_decision(record.review)}", *(f"  {line}" for line in _issues(record.review))]
-    lines += [f"- {line.strip()}" for line in _files("Files", record.files_changed)]
+        lines += _review("- Review", record.review)
+    lines += [f"- {line}" for line in _files("Files", record.files_changed)]
     if kept := snapshot(account, record):
         lines.append(f"- Snapshot: {code(kept)}")
     if record.commit and record.tasks_completed:
@@ -215,8 +205,7 @@ def _evidence(evidence: Evidence | None) -> list[str]:
         return []
     lines = []
     if evidence.turned:
-        more = f" and {len(evidence.turned) - _MOST_FILES} more" if len(evidence.turned) > _MOST_FILES else ""
-        lines.append(f"Failed before, pass now: {', '.join(map(code, evidence.turned[:_MOST_FILES]))}{more}")
+        lines.append(f"Failed before, pass now: {_codes(evidence.turned)}")
     by = "a person" if evidence.judged_by == "person" else evidence.judged_by
     who = f"Answered by {by}" if by else "Not answered yet"
     for item in evidence.asked[:_MOST]:
@@ -235,21 +224,18 @@ def _results(gates: Iterable[CheckResult]) -> Section:
     ]
 
 
-def _decision(review: Review) -> str:
+def _review(what: str, review: Review) -> Iterator[str]:
     why = f" ({inline(review.reason)})" if review.reason else ""
-    return f"{review.decision}{why}, {review.summary}"
-
-
-def _issues(review: Review) -> Section:
-    shown = [
-        f"- {issue.severity}, {inline(issue.type, 40)}, {code(issue.place)}: {inline(issue.description)}"
-        for issue in review.issues[:_MOST]
-    ]
-    return [*shown, *_more(len(review.issues) - _MOST, "issue")]
+    yield f"{what}: {review.decision}{why}, {review.summary}"
+    for issue in review.issues[:_MOST]:
+        yield f"  - {issue.severity}, {inline(issue.type, 40)}, {code(issue.place)}: {inline(issue.description)}"
+    yield from (f"  {line}" for line in _more(len(review.issues) - _MOST, "issue"))
 
 
 def _files(word: str, files: Sequence[str]) -> list[str]:
-    if not files:
-        return []
-    more = f" and {len(files) - _MOST_FILES} more" if len(files) > _MOST_FILES else ""
-    return [f"  {word}: {', '.join(map(code, files[:_MOST_FILES]))}{more}"]
+    return [f"{word}: {_codes(files)}"] if files else []
+
+
+def _codes(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - _MOST_FILES} more" if len(texts) > _MOST_FILES else ""
+    return f"{', '.join(map(code, texts[:_MOST_FILES]))}{more}"

@@ -16,14 +16,12 @@ from rulebook_ralph.run.retry import free_again
 from rulebook_ralph.tasks.merge import PERSONS_FIELDS
 from rulebook_ralph.tasks.model import Prd, Status, Task
 from rulebook_ralph.tasks.results import StopReason
-from rulebook_ralph.tasks.text import counted, money, some
+from rulebook_ralph.tasks.text import counted, some
 
 AT_LEAST_BETWEEN = timedelta(seconds=60)
 """Between a run and one that only an agent's limit starts."""
 
 _ENDS_WATCH: tuple[StopReason, ...] = ("paused", "cancelled", "interrupted", "error", "max-wall-time", "max-cost")
-_NO_WORDS = {"priority", "estimated_complexity", "markers", "source", "metadata"}
-_WORDS = tuple(name for name in PERSONS_FIELDS if name not in _NO_WORDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,39 +76,24 @@ def waiting_for(prd: Prd, *, only: Collection[str] = ()) -> str:
     tasks = [task for task in prd.tasks if not only or task.id in only]
     blocked = [task.id for task in tasks if task.status == "blocked"]
     still_open = [task.id for task in tasks if task.status in ("pending", "in_iteration")]
-    parts = [f"{len(still_open)} open ({some(still_open)})"] if still_open else []
+    parts = [f"{len(ids)} {what} ({some(ids)})" for what, ids in (("open", still_open), ("blocked", blocked)) if ids]
+    told = f"{counted(len(tasks), 'task')} completed"
+    way = "or end this (^C) and: ralph resume" if still_open else "or: ralph task add"
     if blocked:
-        return (
-            f"waiting: {', '.join([*parts, f'{len(blocked)} blocked ({some(blocked)})'])}; "
-            f"edit prd.json, or: ralph task unblock {blocked[0]}"
-        )
-    if parts:
-        return f"waiting: {', '.join(parts)}; edit prd.json, or end this (^C) and: ralph resume"
-    return f"waiting: {counted(len(tasks), 'task')} completed; edit prd.json, or: ralph task add"
+        way = f"or: ralph task unblock {blocked[0]}"
+    return f"waiting: {', '.join(parts) or told}; edit prd.json, {way}"
 
 
 def limits_left(limits: Limits, spent: RunTally) -> Limits:
     """What the limits of a run leave for the next one of a watch, all runs of which they hold together."""
-    return replace(
-        limits,
-        max_iterations=None if limits.max_iterations is None else max(1, limits.max_iterations - spent.iterations),
-        max_run_wall_time=_rest(limits.max_run_wall_time, spent.elapsed),
-        max_cost_usd=_rest(limits.max_cost_usd, spent.cost_usd),
-        max_tokens=None if limits.max_tokens is None else max(1, limits.max_tokens - spent.tokens),
+    used = (
+        ("max_iterations", spent.iterations, 1),
+        ("max_tokens", spent.tokens, 1),
+        ("max_run_wall_time", spent.elapsed, 1e-6),
+        ("max_cost_usd", spent.cost_usd, 1e-6),
     )
-
-
-def used_up(limits: Limits, spent: RunTally) -> str:
-    """The limit that the runs of a watch have used up together; empty where there is none."""
-    if limits.max_cost_usd is not None and spent.cost_usd >= limits.max_cost_usd:
-        return f"limits.maxCostUsd ({money(spent.cost_usd)} of {money(limits.max_cost_usd)})"
-    if limits.max_tokens is not None and spent.tokens >= limits.max_tokens:
-        return f"limits.maxTokens ({spent.tokens:,} of {limits.max_tokens:,})"
-    if limits.max_run_wall_time is not None and spent.elapsed >= limits.max_run_wall_time:
-        return f"the limit of time ({spent.elapsed:.0f} of {limits.max_run_wall_time:.0f} s)"
-    if limits.max_iterations is not None and spent.iterations >= limits.max_iterations:
-        return f"the limit of iterations ({spent.iterations} of {limits.max_iterations})"
-    return ""
+    known = ((name, getattr(limits, name), amount, least) for name, amount, least in used)
+    return replace(limits, **{name: max(least, limit - amount) for name, limit, amount, least in known if limit})
 
 
 def workable(prd: Prd, *, only: Collection[str], reopen: Collection[str] = ()) -> dict[str, Task]:
@@ -129,11 +112,10 @@ def _news(left: LastRun, task: Task, before: Status | None, now: datetime, *, co
     """What makes a task worth a run that was in the status `before` and `could` be worked on; empty for nothing."""
     if before is None:
         return "was added"
-    if not could:
-        named = {"blocked": "was unblocked", "completed": "was reopened"}
-        return "was changed" if task.status == "blocked" else named.get(before, "can be worked on")
-    if _words_changed(left, task):
+    if task.status == "blocked" or (could and _words_changed(left, task)):
         return "was changed"
+    if not could:
+        return "was unblocked" if before == "blocked" else "can be worked on"
     until = _free_again(left, task)
     return "may go on, as the agent's limit is over" if until is not None and until <= now else ""
 
@@ -146,8 +128,4 @@ def _free_again(left: LastRun, task: Task) -> datetime | None:
 
 def _words_changed(left: LastRun, task: Task) -> bool:
     before = left.tried.get(task.id) or next((each for each in left.prd.tasks if each.id == task.id), None)
-    return before is not None and any(getattr(before, name) != getattr(task, name) for name in _WORDS)
-
-
-def _rest(limit: float | None, used: float) -> float | None:
-    return None if limit is None else max(1e-6, limit - used)
+    return before is not None and any(getattr(before, name) != getattr(task, name) for name in PERSONS_FIELDS)

@@ -25,6 +25,14 @@ _CODES = {
     "interrupted": ExitCode.INTERRUPTED,
     "error": ExitCode.AGENT,
 }
+_OUTCOMES = {
+    "complete": "completed",
+    "advance": "verified",
+    "retry": "retry",
+    "send_back": "sent-back",
+    "block": "blocked",
+    "interrupt": "interrupted",
+}
 
 NEEDS_APPROVAL = "needs approval"
 """With which the reason of a task begins whose work waits for a person."""
@@ -52,7 +60,11 @@ def why_nothing_is_left(prd: Prd, *, only: Collection[str], stuck: Collection[st
     tasks = [task for task in prd.tasks if not only or task.id in only]
     remaining = [task for task in tasks if task.status != "completed"]
     if not remaining:
-        return Stop("complete", _all_completed(tasks, chosen=bool(only)))
+        what = "chosen tasks" if only else "tasks"
+        told = f"all {len(tasks):,} {what} are completed" if tasks else "the task list is empty"
+        if len(tasks) == 1:
+            told = f"{tasks[0].id} is completed" if only else "the only task is completed"
+        return Stop("complete", told)
     blocked = [task.id for task in remaining if task.status == "blocked"]
     waiting = [task for task in remaining if task.status in ("pending", "in_iteration")]
     parts = []
@@ -65,25 +77,9 @@ def why_nothing_is_left(prd: Prd, *, only: Collection[str], stuck: Collection[st
     return Stop(reason, f"no task can be worked on: {', '.join(parts)}")
 
 
-def _all_completed(tasks: list[Task], *, chosen: bool) -> str:
-    if not tasks:
-        return "the task list is empty"
-    if len(tasks) == 1:
-        return f"{tasks[0].id} is completed" if chosen else "the only task is completed"
-    return f"all {len(tasks):,} {'chosen ' if chosen else ''}tasks are completed"
-
-
 def settled_event(record: Iteration, decision: Decision, prd: Prd, tally: RunTally) -> events.IterationSettled:
     """What the console shows of a settled iteration. `duration_ms` is the whole pass."""
-    outcomes = {
-        "complete": "completed",
-        "advance": "verified",
-        "retry": "retry",
-        "send_back": "sent-back",
-        "block": "blocked",
-        "interrupt": "interrupted",
-    }
-    outcome = "limited" if decision.completion_status == "limited" else outcomes[decision.trigger]
+    outcome = "limited" if decision.completion_status == "limited" else _OUTCOMES[decision.trigger]
     return events.IterationSettled(
         iteration_number=record.iteration_number,
         task_id=record.task_id,
@@ -105,10 +101,7 @@ def reason_of(record: Iteration, decision: Decision) -> str:
     """Why an iteration ended as it did, in a line."""
     if decision.trigger == "advance":
         return f"{record.stage} is done, {decision.next_stage} is next"
-    if decision.blocked_reason:
-        return decision.blocked_reason
-    judged = record.verdict
-    return judged.reason if judged else ""
+    return decision.blocked_reason or (record.verdict.reason if record.verdict else "")
 
 
 def run_planned(
@@ -129,14 +122,11 @@ def run_planned(
     )
 
 
-_MOST_LISTED = 50
-
-
 def tasks_listed(prd: Prd, *, only: Collection[str], reopen: Collection[str]) -> events.TasksListed:
     """The tasks that are not completed, those first that would be worked on next."""
     chosen = [task for task in prd.tasks if task.status != "completed" and (not only or task.id in only)]
     chosen.sort(key=lambda task: (task.status == "blocked" and task.id not in reopen, task.status != "in_iteration"))
-    shown = tuple(events.OpenTask(task.id, task.title, task.status) for task in chosen[:_MOST_LISTED])
+    shown = tuple(events.OpenTask(task.id, task.title, task.status) for task in chosen[:50])
     return events.TasksListed(shown, len(chosen) - len(shown))
 
 
@@ -163,7 +153,17 @@ def run_ended(
     return events.RunEnded(
         stop_reason=stop.stop_reason,
         reason=stop.reason,
-        tasks=tuple(_line(task, touched.get(task.id), *spent.get(task.id, (0, 0.0))) for task in shown),
+        tasks=tuple(
+            events.TaskLine(
+                task.id,
+                task.title,
+                task.status,
+                *spent.get(task.id, (0, 0.0)),
+                commit=touched.get(task.id),
+                reason=task.blocked_reason or "",
+            )
+            for task in shown
+        ),
         iterations=tally.iterations,
         completed_count=completed,
         failed_count=sum(task.status == "blocked" for task in asked),
@@ -199,30 +199,7 @@ def as_json(ended: events.RunEnded) -> dict[str, object]:
 
 def refused_as_json(error: str) -> dict[str, object]:
     """The same for a run that could not begin, or broke off."""
-    nothing = events.RunEnded(
-        stop_reason="error",
-        reason=error,
-        tasks=(),
-        iterations=0,
-        completed_count=0,
-        failed_count=0,
-        cost_usd=0.0,
-        tokens=0,
-        duration_ms=0,
-    )
-    return as_json(nothing)
-
-
-def _line(task: Task, commit: str | None, attempts: int, cost_usd: float) -> events.TaskLine:
-    return events.TaskLine(
-        task_id=task.id,
-        title=task.title,
-        status=task.status,
-        attempts=attempts,
-        cost_usd=cost_usd,
-        commit=commit,
-        reason=task.blocked_reason or "",
-    )
+    return as_json(events.RunEnded("error", error, (), 0, 0, 0, 0.0, 0, 0))
 
 
 def _next_steps(

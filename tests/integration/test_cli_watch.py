@@ -127,5 +127,5 @@ def test_limits_hold_over_all_runs_of_a_watch(tmp_path: Path) -> None:
         add(project, "two")
         watch.until("at most 1 iteration ")
         ran = watch.ended()
-    assert "used up the limit of iterations (2 of 2)" in ran.out
+    assert "the watch ends, as of all its runs the limit of 2 iterations is reached" in ran.out
     assert project.task_commits().keys() == {"one", "two"}

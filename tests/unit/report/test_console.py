@@ -175,6 +175,7 @@ def test_events_are_lines_of_json_as_they_happen() -> None:
     screen.console.report(WithinIteration(7, GateEnded(TESTS)))
     first = json.loads(screen.out)
     assert first == {"event": "GateEnded", "at": "2026-01-02T12:00:00.000+00:00", "iterationNumber": 7} | {
+        "version": 1,
         "onBase": False,
         "about": "",
         "result": msgspec.to_builtins(TESTS),
