@@ -9,8 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from threading import Event as Signal
-from threading import RLock, Thread
+from threading import Event, RLock, Thread
 from typing import IO, cast
 
 from rich.console import Console as RichConsole
@@ -18,24 +17,14 @@ from rich.control import Control
 from rich.segment import ControlType
 from rich.text import Text
 
-from rulebook_ralph.report import words
-from rulebook_ralph.report.events import (
-    BranchWaiting,
-    Event,
-    GateEnded,
-    IterationSettled,
-    Notice,
-    ReviewEnded,
-    RunEnded,
-    RunPlanned,
-    WithinIteration,
-)
+from rulebook_ralph.report import events, words
 from rulebook_ralph.report.screen import Lane, Scene, frame
 from rulebook_ralph.report.stream import Stream
 from rulebook_ralph.tasks.results import CheckResult
 from rulebook_ralph.tasks.text import clipped, duration
 
-_LASTING = Notice | BranchWaiting | RunPlanned | GateEnded | ReviewEnded | IterationSettled | RunEnded
+_PASSING = events.IterationOpened | events.AgentActivity | events.ReviewStarted | events.Waiting
+"""What the live lines show, and nothing else."""
 _MARKS = {
     "completed": ("✔ ", "green"),
     "verified": ("✔ ", "cyan"),
@@ -90,7 +79,7 @@ class LiveDisplay:
         self._shown: list[Text] = []
         self._size = stream.size()
         self._keyboard = None if keyboard is None else Keyboard(keyboard, self._pressed)
-        self._closing = Signal()
+        self._closing = Event()
         self._drawing = Thread(target=self._draw_until_closed, name="ralph-display", daemon=True)
         atexit.register(self.close)
         self._console.show_cursor(show=False)
@@ -98,7 +87,7 @@ class LiveDisplay:
         if self._keyboard is not None:
             self._keyboard.open()
 
-    def report(self, event: Event) -> None:
+    def report(self, event: events.Event) -> None:
         with self._lock:
             lane = self._scene.lane_of(event)
             self._scene.apply(event, self._now())
@@ -245,20 +234,20 @@ class Keyboard:
         return True
 
 
-def lasting_rows(event: Event, lane: Lane, width: int) -> list[Text]:
+def lasting_rows(event: events.Event, lane: Lane, width: int) -> list[Text]:
     """What is to stay on the screen of an event that happened in `lane`."""
     name = ""
-    if isinstance(event, WithinIteration):
+    if isinstance(event, events.WithinIteration):
         name = clipped(lane.opened.task_id if lane.opened else f"#{event.iteration_number}") + ": "
         event = event.event
-    if not isinstance(event, _LASTING) or (isinstance(event, GateEnded) and (event.about or not event.on_base)):
+    if isinstance(event, _PASSING) or (isinstance(event, events.GateEnded) and (event.about or not event.on_base)):
         return []
     mark, style = _mark(event)
     rows: list[Text] = []
     for line in words.lines_of(event, width=max(width - 2, 1)):
         text = line if rows else line.strip().removeprefix("warning: ")
         rows.append(Text.assemble((name, "bold"), ("  " if rows else mark, f"bold {style}"), text))
-    if isinstance(event, IterationSettled):
+    if isinstance(event, events.IterationSettled):
         ended = [gate.result for gate in lane.gates.values() if gate.result is not None]
         facts = [
             f"{words.check_name(each)} {_ended(each, event)} {duration(each.duration_ms / 1000)}" for each in ended
@@ -267,21 +256,21 @@ def lasting_rows(event: Event, lane: Lane, width: int) -> list[Text]:
     return rows
 
 
-def _ended(gate: CheckResult, settled: IterationSettled) -> str:
+def _ended(gate: CheckResult, settled: events.IterationSettled) -> str:
     """A gate that is red although the work was accepted was red before."""
     holds = settled.outcome in {"completed", "verified"}
     return "red before, not counted" if holds and gate.failed and gate.required else gate.ending
 
 
-def _mark(event: Event) -> tuple[str, str]:
+def _mark(event: events.Event) -> tuple[str, str]:
     """What an event's first line begins with, and its colour."""
     match event:
-        case IterationSettled():
+        case events.IterationSettled():
             return _MARKS[event.outcome]
-        case RunEnded():
+        case events.RunEnded():
             return ("✔ ", "green") if event.stop_reason in {"complete", "paused"} else ("■ ", "yellow")
-        case GateEnded():
+        case events.GateEnded():
             return ("✔ ", "green") if event.result.passed else ("✘ ", "yellow")
-        case BranchWaiting() | Notice(level="warning"):
+        case events.BranchWaiting() | events.Notice(level="warning"):
             return "! ", "yellow"
     return "  ", ""

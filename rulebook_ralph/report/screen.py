@@ -10,22 +10,7 @@ from itertools import zip_longest
 
 from rich.text import Text
 
-from rulebook_ralph.report import words
-from rulebook_ralph.report.events import (
-    AgentActivity,
-    Event,
-    GateEnded,
-    GateStarted,
-    IterationOpened,
-    IterationSettled,
-    ReviewEnded,
-    ReviewStarted,
-    RunEnded,
-    RunPlanned,
-    TasksListed,
-    Waiting,
-    WithinIteration,
-)
+from rulebook_ralph.report import events, words
 from rulebook_ralph.tasks.results import CheckResult
 from rulebook_ralph.tasks.text import clipped, counted, cut, duration, fold, printable_block, some, span
 
@@ -66,31 +51,31 @@ class Gate:
 class Lane:
     """What goes on in one open iteration; without `opened`, what belongs to none, such as gates on the base."""
 
-    opened: IterationOpened | None = None
+    opened: events.IterationOpened | None = None
     since: datetime | None = None
     last_sign: datetime | None = None
-    activity: deque[AgentActivity] = field(default_factory=lambda: deque(maxlen=_KEPT_ACTIVITIES))
+    activity: deque[events.AgentActivity] = field(default_factory=lambda: deque(maxlen=_KEPT_ACTIVITIES))
     gates: dict[str, Gate] = field(default_factory=dict)
-    waiting: Waiting | None = None
+    waiting: events.Waiting | None = None
 
-    def apply(self, event: Event, now: datetime) -> None:
+    def apply(self, event: events.Event, now: datetime) -> None:
         match event:
-            case AgentActivity(kind, text, detail):
+            case events.AgentActivity(kind, text, detail):
                 self.last_sign = now
-                self.activity.append(AgentActivity(kind, text[:_KEPT_CHARACTERS], detail[:_KEPT_CHARACTERS]))
-            case GateStarted():
+                self.activity.append(events.AgentActivity(kind, text[:_KEPT_CHARACTERS], detail[:_KEPT_CHARACTERS]))
+            case events.GateStarted():
                 step = _named(event.step, event.about)
                 self.gates[step] = Gate(step, event.command, now)
-            case ReviewStarted():
+            case events.ReviewStarted():
                 step = words.review_step(event.tier, event.reviewer)
                 self.gates[step] = Gate(step, "", now)
-            case GateEnded() if event.on_base or event.about:
+            case events.GateEnded() if event.on_base or event.about:
                 self.gates.pop(_named(event.result.step, event.about), None)
-            case GateEnded():
+            case events.GateEnded():
                 self._end(event.result, now)
-            case ReviewEnded():
+            case events.ReviewEnded():
                 self._end(words.review_ending(event), now)
-            case Waiting():
+            case events.Waiting():
                 self.waiting = event if event.seconds > 0 else None
 
     def _end(self, result: CheckResult, now: datetime) -> None:
@@ -105,50 +90,50 @@ class Scene:
     `whole_output` and `help` are what a person chose to see; `keys` says that keys are read, `question` what is asked.
     """
 
-    plan: RunPlanned | None = None
-    progress: RunPlanned | IterationOpened | IterationSettled | None = None
-    settled: IterationSettled | None = None
+    plan: events.RunPlanned | None = None
+    progress: events.RunPlanned | events.IterationOpened | events.IterationSettled | None = None
+    settled: events.IterationSettled | None = None
     started: datetime | None = None
     lanes: dict[int, Lane] = field(default_factory=dict)
     outside: Lane = field(default_factory=Lane)
     index: int = 0
-    waiting: Waiting | None = None
+    waiting: events.Waiting | None = None
     ended: bool = False
-    listed: TasksListed = field(default_factory=lambda: TasksListed(()))
+    listed: events.TasksListed = field(default_factory=lambda: events.TasksListed(()))
     keys: bool = False
     whole_output: bool = False
     help: bool = False
     question: str = ""
 
-    def apply(self, event: Event, now: datetime) -> None:
+    def apply(self, event: events.Event, now: datetime) -> None:
         if self.started is None:
             self.started = now
         match event:
-            case Waiting():
+            case events.Waiting():
                 self.waiting = event if event.seconds > 0 else None
-            case IterationOpened():
+            case events.IterationOpened():
                 self.lanes[event.iteration_number] = Lane(event, now, now)
                 self.waiting, self.index, self.progress, self.outside = None, event.index, event, Lane()
-            case IterationSettled():
+            case events.IterationSettled():
                 self.lanes.pop(event.iteration_number, None)
                 self.settled, self.progress, self.outside = event, event, Lane()
-            case RunPlanned():
+            case events.RunPlanned():
                 self.plan, self.progress, self.settled = event, event, None
                 self.started, self.index, self.ended = now, 0, False
                 self.lanes.clear()
-            case TasksListed():
+            case events.TasksListed():
                 self.listed = event
-            case RunEnded():
+            case events.RunEnded():
                 self.ended = True
-            case WithinIteration():
+            case events.WithinIteration():
                 if lane := self.lanes.get(event.iteration_number):  # else it has been settled meanwhile
                     lane.apply(event.event, now)
             case _:
                 self.lane_of(event).apply(event, now)
 
-    def lane_of(self, event: Event) -> Lane:
+    def lane_of(self, event: events.Event) -> Lane:
         """Where `event` happens: in its own iteration, in the only one there is, else in none."""
-        if isinstance(event, WithinIteration | IterationSettled):
+        if isinstance(event, events.WithinIteration | events.IterationSettled):
             return self.lanes.get(event.iteration_number, self.outside)
         return next(iter(self.lanes.values())) if len(self.lanes) == 1 else self.outside
 
@@ -295,7 +280,7 @@ def _activity(lane: Lane, now: datetime, width: int, room: int) -> list[Text]:
     return [*rows[max(len(rows) + 1 - room, 0) :], Text(f"  … {agent}: {told}", "yellow")]
 
 
-def _activity_rows(event: AgentActivity, width: int, room: int) -> list[Text]:
+def _activity_rows(event: events.AgentActivity, width: int, room: int) -> list[Text]:
     if event.kind == "retry":
         return [Text("  ↻ " + words.activity(event), "yellow")]
     if event.kind == "tool":

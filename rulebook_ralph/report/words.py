@@ -4,21 +4,7 @@ others' text is made printable.
 
 from collections.abc import Sequence
 
-from rulebook_ralph.report.events import (
-    AgentActivity,
-    BranchWaiting,
-    Event,
-    GateEnded,
-    IterationOpened,
-    IterationSettled,
-    Notice,
-    ReviewEnded,
-    ReviewStarted,
-    RunEnded,
-    RunPlanned,
-    TaskLine,
-    Waiting,
-)
+from rulebook_ralph.report import events
 from rulebook_ralph.report.stream import table_lines
 from rulebook_ralph.tasks.results import CheckResult, telling_line
 from rulebook_ralph.tasks.text import clipped, cost, counted, cut, duration, money, printable, some, tokens
@@ -52,12 +38,12 @@ _TITLE_COLUMNS = 60
 _MOST_TASKS = 50
 
 
-def attempt(event: IterationOpened) -> str:
+def attempt(event: events.IterationOpened) -> str:
     """Where a task among others stands: `#7 · coder · attempt 1 of 3`."""
     return f"#{event.iteration_number} · {clipped(event.stage)} · attempt {event.attempt} of {event.max_attempts}"
 
 
-def activity(event: AgentActivity) -> str:
+def activity(event: events.AgentActivity) -> str:
     """A tool in use or a retry as one line."""
     return "  ".join(filter(None, (clipped(event.text), clipped(event.detail))))
 
@@ -88,7 +74,7 @@ def review_step(tier: str, reviewer: str) -> str:
     return f"{tier} review ({clipped(reviewer)})"
 
 
-def review_ending(event: ReviewEnded) -> CheckResult:
+def review_ending(event: events.ReviewEnded) -> CheckResult:
     """How a reviewer's look ended, as a gate's end is told."""
     review, look = event.review, event.review.looks[0]
     return CheckResult(
@@ -107,47 +93,47 @@ def spent(usd: float, used: int, iterations: int) -> list[str]:
     return [cost(usd, used or iterations), *([tokens(used)] if used else [])]
 
 
-def waiting(event: Waiting) -> str:
+def waiting(event: events.Waiting) -> str:
     """What a run waits for, and how long still."""
     until = event.until.astimezone().strftime("%H:%M:%S")
     return f"waiting until {until}, {duration(event.seconds)} left: {clipped(event.reason)}"
 
 
-def lines_of(event: Event, *, quiet: bool = False, width: int | None = None) -> list[str]:
+def lines_of(event: events.Event, *, quiet: bool = False, width: int | None = None) -> list[str]:
     """What is said of an event; nothing of an agent's texts. With `quiet` only how iterations end, warnings, and the
     end of the run without its table, which is cut to `width` columns where that is given.
     """
     match event:
-        case Notice(level, text):
+        case events.Notice(level, text):
             told = clipped(text) if level == "warning" or not quiet else ""
             return [f"warning: {told}" if level == "warning" else told] if told else []
-        case BranchWaiting():
+        case events.BranchWaiting():
             return [f"warning: {_branch_waiting(event)}"]
-        case IterationSettled():
+        case events.IterationSettled():
             return [_settled(event)]
-        case Waiting():
+        case events.Waiting():
             return [waiting(event)] if event.begins else [] if event.seconds else ["the wait is over"]
-        case RunEnded():
+        case events.RunEnded():
             return _ended(event, quiet=quiet, width=width)
     return [] if quiet else _at_work(event)
 
 
-def _at_work(event: Event) -> list[str]:
+def _at_work(event: events.Event) -> list[str]:
     match event:
-        case RunPlanned():
+        case events.RunPlanned():
             return _planned(event)
-        case IterationOpened():
+        case events.IterationOpened():
             return [_opened(event)]
-        case AgentActivity(kind="tool" | "retry"):
+        case events.AgentActivity(kind="tool" | "retry"):
             return [f"  {activity(event)}"]
-        case GateEnded():
+        case events.GateEnded():
             return [_gate(event)]
-        case ReviewStarted():
+        case events.ReviewStarted():
             return [f"  {review_step(event.tier, event.reviewer)}"]
-    return _review(event) if isinstance(event, ReviewEnded) else []
+    return _review(event) if isinstance(event, events.ReviewEnded) else []
 
 
-def _planned(event: RunPlanned) -> list[str]:
+def _planned(event: events.RunPlanned) -> list[str]:
     """What is to be done, and what is at most to come."""
     work = f"{event.open_tasks:,} of {counted(event.total_tasks, 'task')} open"
     time = "no limit of time" if event.max_wall_time is None else f"at most {duration(event.max_wall_time)}"
@@ -159,7 +145,7 @@ def _planned(event: RunPlanned) -> list[str]:
     ]
 
 
-def _opened(event: IterationOpened) -> str:
+def _opened(event: events.IterationOpened) -> str:
     """`read: Read it · #7, 2 of at most 9 in this run · attempt 1 of 3`, and the stage unless it is the coder's."""
     place = f"#{event.iteration_number}, {event.index:,} of at most {event.max_iterations:,} in this run"
     stage = "" if event.stage == "coder" else f" · {clipped(event.stage)}"
@@ -167,13 +153,13 @@ def _opened(event: IterationOpened) -> str:
     return f"{clipped(event.task_id)}: {clipped(event.title)} · {place} · {tried}"
 
 
-def _branch_waiting(event: BranchWaiting) -> str:
+def _branch_waiting(event: events.BranchWaiting) -> str:
     files = f" ({some([clipped(name) for name in event.files])})" if event.files else ""
     where = f"the work is in {clipped(event.ref)}, bring it in with: ralph land"
     return f"{clipped(event.branch)} waits: {clipped(event.reason)}{files}; {where}"
 
 
-def _gate(event: GateEnded) -> str:
+def _gate(event: events.GateEnded) -> str:
     result = event.result
     base = f" ({clipped(event.about)})" if event.about else " on the base" if event.on_base else ""
     what = f"  {'gate ' if result.method == 'gate' else ''}{check_name(result)}{base}"
@@ -184,7 +170,7 @@ def _gate(event: GateEnded) -> str:
     return f"{what}: {outcome} · {duration(result.duration_ms / 1000)}"
 
 
-def _review(event: ReviewEnded) -> list[str]:
+def _review(event: events.ReviewEnded) -> list[str]:
     """How it ended, the worst issues, how many more there are, and what nobody looked at."""
     ending, review = review_ending(event), event.review
     more = len(review.issues) - _MOST_ISSUES
@@ -199,7 +185,7 @@ def _review(event: ReviewEnded) -> list[str]:
     ]
 
 
-def _settled(event: IterationSettled) -> str:
+def _settled(event: events.IterationSettled) -> str:
     reason = clipped(event.reason)
     because = f" ({reason})" if reason and event.outcome not in ("completed", reason) else ""
     facts = [
@@ -214,7 +200,7 @@ def _settled(event: IterationSettled) -> str:
     return f"#{event.iteration_number} {task}: {outcome}{because} · {' · '.join(filter(None, facts))}"
 
 
-def _ended(event: RunEnded, *, quiet: bool, width: int | None) -> list[str]:
+def _ended(event: events.RunEnded, *, quiet: bool, width: int | None) -> list[str]:
     lines = [_ending(event)]
     if event.stop_reason not in _SAID_BY_THE_NEXT_STEP:
         lines.append(clipped(event.reason))
@@ -229,7 +215,7 @@ def _ended(event: RunEnded, *, quiet: bool, width: int | None) -> list[str]:
     return [*filter(None, lines), *(f"next: {clipped(step)}" for step in event.next_steps)]
 
 
-def _ending(event: RunEnded) -> str:
+def _ending(event: events.RunEnded) -> str:
     """The run in one line."""
     words = STOPS.get(event.stop_reason, event.stop_reason)
     if event.stop_reason == "blocked" and all(task.status == "completed" for task in event.tasks):
@@ -245,7 +231,7 @@ def _ending(event: RunEnded) -> str:
     return f"{words}: {' · '.join(facts)}"
 
 
-def _row(task: TaskLine) -> tuple[str, ...]:
+def _row(task: events.TaskLine) -> tuple[str, ...]:
     """The cells under the headings."""
     return (
         clipped(task.task_id),
@@ -257,7 +243,7 @@ def _row(task: TaskLine) -> tuple[str, ...]:
     )
 
 
-def _telling(tasks: Sequence[TaskLine]) -> list[TaskLine]:
+def _telling(tasks: Sequence[events.TaskLine]) -> list[events.TaskLine]:
     """As many tasks as are shown, in their order: those first that something happened to."""
     ranked = sorted(range(len(tasks)), key=lambda index: (not tasks[index].attempts, tasks[index].status != "blocked"))
     return [tasks[index] for index in sorted(ranked[:_MOST_TASKS])]
