@@ -148,8 +148,8 @@ def find_login(
     """
     if settings.endpoint or settings.type == "scripted":
         return Login("not needed", "it works through its endpoint" if settings.endpoint else "")
-    access, reader = ACCESS.get(type_of(settings)), reader_class(settings)
-    if access is None or reader is None:
+    access, log_in = ACCESS.get(type_of(settings)), reader_class(settings).log_in
+    if access is None:
         return Login("unknown", f"what an agent of the type {settings.type} needs is its own affair")
     if chosen_model(settings).startswith(_LOCAL_MODELS):
         return Login("not needed", "its model is a local one")
@@ -157,8 +157,8 @@ def find_login(
     if found := next(_filled(access, settings, environment, home=home, project=project), ""):
         return Login("found", found)
     if access.hidden in ("any", platform):
-        return Login("unknown", "it may lie where Ralph cannot see it, such as the system's keychain", reader.log_in)
-    return Login("missing", "", reader.log_in)
+        return Login("unknown", "it may lie where Ralph cannot see it, such as the system's keychain", log_in)
+    return Login("missing", "", log_in)
 
 
 def _filled(

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 from itertools import dropwhile
+from typing import Self
 
 from rulebook_ralph.agents.agent import Invocation
 from rulebook_ralph.agents.api_errors import fault
@@ -64,8 +65,8 @@ class AiderReader(PlainTextReader):
 
     log_in = "set the API key that the model's provider asks for, such as OPENAI_API_KEY, in the environment"
 
-    def finish(self) -> None:
-        super().finish()
+    def close(self) -> Self:
+        super().close()
         output = "\n".join(line.rstrip() for line in self.final_text.split("\n"))
         answer, end, self.succeeded = "", 0, None
         for tokens in _TOKENS.finditer(output):
@@ -81,6 +82,7 @@ class AiderReader(PlainTextReader):
         for error in _ERROR.finditer(rest):
             said, kind = error[0].replace("\n", " "), _KINDS.get(error[error.lastindex or 0])
             self.succeeded, self.fault = False, self.advised(fault(kind, said)) if kind else self.error(said)
+        return self
 
 
 def _message(answer: str) -> str:

@@ -12,11 +12,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rulebook_ralph.agents.agent import Invocation, Probe, Report
+from rulebook_ralph.agents.agent import Invocation, Probe
 from rulebook_ralph.agents.api_errors import api_error, fault, kind_of_status
 from rulebook_ralph.agents.cli import CliAgent, conclude, output_sample
 from rulebook_ralph.agents.fields import added, count, dollars, items, table, text, usage_of
-from rulebook_ralph.agents.limit_times import Now, iso_time, local_clock
+from rulebook_ralph.agents.limit_times import iso_time, local_clock
 from rulebook_ralph.agents.reader import MessageReader
 from rulebook_ralph.process.supervisor import Ended
 from rulebook_ralph.report.events import AgentActivity
@@ -37,10 +37,8 @@ class ClaudeReader(MessageReader):
     agent = "claude"
     log_in = "log in with: claude /login, or set a valid ANTHROPIC_API_KEY"
 
-    def __init__(self, report: Report, now: Now) -> None:
-        super().__init__(report, now)
-        self._limit: dict[str, Any] = {}
-        self._error_code = ""
+    _limit: dict[str, Any] | None = None
+    _error_code = ""
 
     def message(self, event: dict[str, Any], blocks: list[dict[str, Any]]) -> None:
         if not event.get("parent_tool_use_id"):
@@ -53,7 +51,7 @@ class ClaudeReader(MessageReader):
         if kind == "rate_limit_event":
             info = table(event.get("rate_limit_info"))
             rejected = info.get("status") == "rejected" and info.get("isUsingOverage") is not True
-            self._limit = info if rejected else {}
+            self._limit = info if rejected else None
         elif kind == "system" and event.get("subtype") == "api_retry":
             self._retries(event)
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from rulebook_ralph.agents.agent import Invocation, Probe, Report
 from rulebook_ralph.agents.api_errors import MAX_MESSAGE, fault
 from rulebook_ralph.agents.limit_times import local_clock
-from rulebook_ralph.agents.reader import Reader, Transcript
+from rulebook_ralph.agents.reader import Reader
 from rulebook_ralph.agents.registry import model_options
 from rulebook_ralph.config.settings import Executor
 from rulebook_ralph.errors import RalphError
@@ -241,9 +241,9 @@ def _quiet(report: Report) -> Report:
 # The result
 
 
-def conclude(agent: str, ended: Ended, transcript: Transcript, *, output: str = "") -> AgentResult:
+def conclude(agent: str, ended: Ended, reader: Reader, *, output: str = "") -> AgentResult:
     """The result of a run. Ralph's own kill outranks all, then what the stream's end says, then the exit code."""
-    status, why = _status(ended, transcript)
+    status, why = _status(ended, reader)
     return AgentResult(
         agent=agent,
         status=status,
@@ -253,28 +253,28 @@ def conclude(agent: str, ended: Ended, transcript: Transcript, *, output: str = 
         output=output,
         output_bytes=ended.output_bytes,
         duration_ms=ended.duration_ms,
-        final_text=transcript.final_text,
-        tool_results=transcript.tool_results,
-        usage=transcript.usage,
-        cost_usd=transcript.cost_usd,
-        session_id=transcript.session_id,
-        model=transcript.model,
-        permission_denials=transcript.permission_denials,
+        final_text=reader.final_text,
+        tool_results=reader.tool_results,
+        usage=reader.usage,
+        cost_usd=reader.cost_usd,
+        session_id=reader.session_id,
+        model=reader.model,
+        permission_denials=reader.permission_denials,
     )
 
 
-def _status(ended: Ended, transcript: Transcript) -> tuple[AgentStatus, AgentFault | None]:
+def _status(ended: Ended, reader: Reader) -> tuple[AgentStatus, AgentFault | None]:
     if ended.killed_by:
-        informative = transcript.fault is not None and transcript.fault.kind != "unknown"
-        return "killed", transcript.fault if informative else None
+        informative = reader.fault is not None and reader.fault.kind != "unknown"
+        return "killed", reader.fault if informative else None
     if ended.failure:
         return "failed", _cannot_start(ended.failure)
-    if transcript.succeeded is False:
-        return "failed", transcript.fault or fault("unknown", "it reported an error and did not say which")
+    if reader.succeeded is False:
+        return "failed", reader.fault or fault("unknown", "it reported an error and did not say which")
     if ended.exit_code != 0:
-        return "failed", transcript.fault or _crash(ended)
-    if transcript.succeeded is None:
-        return "truncated", transcript.fault or fault("cut-off", "its output ended before it said that it had finished")
+        return "failed", reader.fault or _crash(ended)
+    if reader.succeeded is None:
+        return "truncated", reader.fault or fault("cut-off", "its output ended before it said that it had finished")
     return "finished", None
 
 

@@ -75,13 +75,13 @@ class CodexReader(EventReader):
 
     def _tool(self, item: dict[str, Any], name: str, *, ended: bool) -> None:
         call = text(item.get("id"))
-        if not self.tools.is_open(call):
+        if call not in self.open_calls:
             server, tool = text(item.get("server")), text(item.get("tool"))
-            self.tools.started(call, f"{server}.{tool}" if server and tool else tool or name, _detail(item))
+            self.tool_started(call, f"{server}.{tool}" if server and tool else tool or name, _detail(item))
         if ended:
             code, status = item.get("exit_code"), item.get("status")
             success = code == 0 if isinstance(code, int) else status == "completed" if status else None
-            self.tools.ended(call, success=success, output=_output(item), denied=status == "declined")
+            self.tool_ended(call, success=success, output=_output(item), denied=status == "declined")
 
 
 class Codex(CliAgent):

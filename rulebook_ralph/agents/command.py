@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from msgspec.structs import replace
 
@@ -47,9 +47,10 @@ class PlainTextReader(Reader):
                 self._reported = now
                 self.report(AgentActivity("text", line))
 
-    def finish(self) -> None:
+    def close(self) -> Self:
         """That it finished is told by the exit code alone."""
         self.succeeded, self.final_text = True, self._kept.text()
+        return self
 
 
 class CommandAgent:
@@ -102,9 +103,9 @@ class ScriptedReader(EventReader):
         if kind == "text":
             self.said(text(event.get("text")))
         elif kind == "tool":
-            self.tools.started(name, name, event.get("detail"))
+            self.tool_started(name, name, event.get("detail"))
         elif kind == "tool_result":
-            self.tools.ended(name, success=event.get("success"), output=text(event.get("output")))
+            self.tool_ended(name, success=event.get("success"), output=text(event.get("output")))
         elif kind == "result":
             self.succeeded = event.get("success") is True
             self.final_text = text(event.get("final_text"))

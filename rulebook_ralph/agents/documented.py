@@ -4,10 +4,8 @@ of JSON events. All that is known of them here is from their documentation.
 
 from typing import Any
 
-from rulebook_ralph.agents.agent import Report
 from rulebook_ralph.agents.cli import CliAgent
 from rulebook_ralph.agents.fields import added, count, first_line, table, text, usage_of
-from rulebook_ralph.agents.limit_times import Now
 from rulebook_ralph.agents.reader import EventReader, MessageReader
 from rulebook_ralph.tasks.results import AgentFault, Usage
 
@@ -56,10 +54,7 @@ class CopilotReader(EventReader):
 
     log_in = "log in with: copilot login, or set a valid COPILOT_GITHUB_TOKEN"
     stderr_tells = True
-
-    def __init__(self, report: Report, now: Now) -> None:
-        super().__init__(report, now)
-        self._result: dict[str, Any] | None = None
+    _result: dict[str, Any] | None = None
 
     def event(self, kind: str, event: dict[str, Any]) -> None:
         data = table(event.get("data"))
@@ -68,7 +63,7 @@ class CopilotReader(EventReader):
         if kind == "assistant.message":
             self._message(data)
         elif kind == "tool.execution_start":
-            self.tools.started(call, text(data.get("toolName")), data.get("arguments"))
+            self.tool_started(call, text(data.get("toolName")), data.get("arguments"))
         elif kind == "tool.execution_complete":
             self._tool_ended(call, data)
         elif kind == "session.error":
@@ -95,7 +90,7 @@ class CopilotReader(EventReader):
         error, success = table(data.get("error")), data.get("success")
         output = text(table(data.get("result")).get("content")) or text(error.get("message")) or text(data.get("error"))
         refused = text(error.get("code")).lower() in _COPILOT_DENIED or output.startswith("Permission denied and could")
-        self.tools.ended(call, success=success, output=output, denied=success is False and refused)
+        self.tool_ended(call, success=success, output=output, denied=success is False and refused)
 
     def _fault(self, data: dict[str, Any]) -> AgentFault:
         error_type = text(data.get("errorType"))
@@ -131,10 +126,7 @@ class CursorReader(MessageReader):
     agent = "cursor-agent"
     log_in = "log in with: cursor-agent login, or set a valid CURSOR_API_KEY"
     stderr_tells = True
-
-    def __init__(self, report: Report, now: Now) -> None:
-        super().__init__(report, now)
-        self._last = ""
+    _last = ""
 
     def message(self, event: dict[str, Any], blocks: list[dict[str, Any]]) -> None:
         said = "".join(text(block.get("text")) for block in blocks if block.get("type") == "text")
@@ -159,14 +151,14 @@ class CursorReader(MessageReader):
         if event.get("subtype") == "started":
             function = table(described.get("function"))
             named = text(name.removesuffix(_CALL)) or text(function.get("name"))
-            self.tools.started(call, named, tool.get("args") or function.get("arguments"))
+            self.tool_started(call, named, tool.get("args") or function.get("arguments"))
         elif event.get("subtype") == "completed":
             self._tool_ended(call, table(tool.get("result")))
 
     def _tool_ended(self, call: str, outcome: dict[str, Any]) -> None:
         success = table(outcome.get("success"))
         told_of = success or next((table(value) for value in outcome.values() if isinstance(value, dict)), {})
-        self.tools.ended(
+        self.tool_ended(
             call,
             success="success" in outcome and count(success.get("exitCode")) == 0 if outcome else None,
             output=next((said for key in _OUTPUTS if (said := text(told_of.get(key)))), ""),

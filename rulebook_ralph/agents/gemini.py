@@ -54,7 +54,7 @@ class GeminiReader(EventReader):
         elif kind == "tool_use":
             self._result = None
             self._words = HeadTail(head=TEXT_HEAD, tail=TEXT_TAIL)
-            self.tools.started(text(event.get("tool_id")), text(event.get("tool_name")), event.get("parameters"))
+            self.tool_started(text(event.get("tool_id")), text(event.get("tool_name")), event.get("parameters"))
         elif kind == "tool_result":
             self._tool_ended(event)
         elif kind == "result":
@@ -87,7 +87,7 @@ class GeminiReader(EventReader):
 
     def _tool_ended(self, event: dict[str, Any]) -> None:
         error = table(event.get("error"))
-        self.tools.ended(
+        self.tool_ended(
             text(event.get("tool_id")),
             success=event.get("status") == "success",
             output=text(event.get("output")) or text(error.get("message")),

@@ -6,14 +6,12 @@ Only for what an agent itself reports as its error; never for tool output, never
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 Now = Callable[[], datetime]
 """The time, aware, in the local zone of the agent."""
-
-_SYSTEM_ZONE = Path("/etc/localtime")
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _EAST = "UTC=0 GMT=0 BST=1 CET=1 CEST=2 JST=9 EST=-5 EDT=-4 CST=-6 CDT=-5 MST=-7 MDT=-6 PST=-8 PDT=-7"
@@ -58,19 +56,10 @@ _NOON = 12
 
 def local_clock(environment: Mapping[str, str]) -> Now:
     """A clock in the zone that `TZ` names there, else in the system's."""
-    zone = _local_zone(environment.get("TZ", ""))
+    zone: tzinfo | None = None
+    with suppress(ZoneInfoNotFoundError, ValueError, OSError):
+        zone = ZoneInfo(environment.get("TZ", "").removeprefix(":"))
     return lambda: datetime.now(zone).astimezone(zone)
-
-
-def _local_zone(name: str) -> tzinfo | None:
-    """None is the zone of this process."""
-    try:
-        if name:
-            return ZoneInfo(name.removeprefix(":"))
-        with _SYSTEM_ZONE.open("rb") as file:
-            return ZoneInfo.from_file(file)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return None
 
 
 def iso_time(epoch: object) -> str | None:

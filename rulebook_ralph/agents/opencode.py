@@ -6,11 +6,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rulebook_ralph.agents.agent import Invocation, Report
+from rulebook_ralph.agents.agent import Invocation
 from rulebook_ralph.agents.api_errors import api_error, fault
 from rulebook_ralph.agents.cli import CliAgent
 from rulebook_ralph.agents.fields import added, count, dollars, table, text
-from rulebook_ralph.agents.limit_times import Now, iso_after
+from rulebook_ralph.agents.limit_times import iso_after
 from rulebook_ralph.agents.reader import EventReader
 from rulebook_ralph.tasks.results import AgentFault, ErrorKind, Usage
 
@@ -39,10 +39,8 @@ class OpenCodeReader(EventReader):
 
     log_in = "log in with: opencode auth login, or set a valid key for opencode's provider"
 
-    def __init__(self, report: Report, now: Now) -> None:
-        super().__init__(report, now)
-        self._ending = ""
-        self._refused = False
+    _ending = ""
+    _refused = False
 
     def event(self, kind: str, event: dict[str, Any]) -> None:
         self.named(event.get("sessionID"))
@@ -74,12 +72,12 @@ class OpenCodeReader(EventReader):
         state, name = table(part.get("state")), text(part.get("tool"))
         given, error = table(state.get("input")), text(state.get("error"))
         invalid = name == _INVALID
-        self.tools.started("", text(given.get("tool")) or name if invalid else name, given)
+        self.tool_started("", text(given.get("tool")) or name if invalid else name, given)
         code = table(state.get("metadata")).get("exit")
         failed = invalid or state.get("status") == "error" or (isinstance(code, int) and code != 0)
         self._refused = self._refused or error.startswith(_REFUSED[0])
         output = text(state.get("output")) or error
-        self.tools.ended("", success=not failed, output=output, denied=error.startswith(_REFUSED))
+        self.tool_ended("", success=not failed, output=output, denied=error.startswith(_REFUSED))
 
     def _fault(self, error: dict[str, Any]) -> AgentFault:
         now, data, name = self.now(), table(error.get("data")), text(error.get("name"))

@@ -1,11 +1,11 @@
-"""Readers of what agents print: transcripts that grow. Streams are untrusted, possibly broken, of any shape: no reader
+"""Readers of what agents print. Streams are untrusted, possibly broken, of any shape: no reader
 raises for what they say, and none keeps more than the end of a run needs.
 """
 
 from abc import ABC, abstractmethod
 from collections import deque
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
 from rulebook_ralph.agents.agent import Report
 from rulebook_ralph.agents.api_errors import MAX_MESSAGE, api_error, fault
@@ -47,14 +47,22 @@ _BY_SUBTYPE: dict[str, ErrorKind] = {"error_max_turns": "max-turns", "error_max_
 
 
 @dataclass
-class Transcript:
-    """What was read from an agent's stream so far.
+class Reader(ABC):
+    """Reads one run's stdout, which it takes in blocks as they come, in constant memory.
 
     `succeeded` is True for a terminal success event, False for a terminal error (told by `fault`), None if the stream
     ended without either; then `fault` is what the agent was struggling with last, if anything. `model` is the one that
-    the agent says it uses.
+    the agent says it uses. With `hopeless` there is no sense in waiting for it any longer: its `fault` cannot heal.
+
+    `log_in` is what to do for one whom the provider does not know. With `stderr_tells` its errors stand on stderr
+    alone.
     """
 
+    log_in: ClassVar[str] = ""
+    stderr_tells: ClassVar[bool] = False
+
+    report: Report = field(compare=False)
+    now: Now = field(compare=False)
     succeeded: bool | None = None
     final_text: str = ""
     tool_results: tuple[ToolResult, ...] = ()
@@ -64,35 +72,15 @@ class Transcript:
     model: str = ""
     fault: AgentFault | None = None
     permission_denials: tuple[str, ...] = ()
-
-
-class Reader(Transcript, ABC):
-    """A transcript that grows with one run's stdout, which it takes in blocks as they come, in constant memory.
-
-    `log_in` is what to do for one whom the provider does not know. With `stderr_tells` its errors stand on stderr
-    alone.
-    """
-
-    log_in: ClassVar[str] = ""
-    stderr_tells: ClassVar[bool] = False
-
-    def __init__(self, report: Report, now: Now) -> None:
-        super().__init__()
-        self.report, self.now = report, now
-        self.hopeless = False
-        """Whether there is no sense in waiting for the agent any longer: its `fault` cannot heal."""
+    hopeless: bool = False
 
     @abstractmethod
     def feed(self, block: bytes) -> None:
         """The next block of the stream."""
 
-    def close(self) -> Transcript:
+    @abstractmethod
+    def close(self) -> Self:
         """The end of the stream."""
-        self.finish()
-        return self
-
-    def finish(self) -> None:
-        """What the whole of the stream amounts to."""
 
     def exited(self, ended: Ended) -> None:
         """The end of the process, where there was one: what the agent tells by its exit code or on stderr alone."""
@@ -124,64 +112,31 @@ def tool_result(name: str, command: str, *, success: bool | None, output: str = 
     return ToolResult(name=name[:_MAX_NAME], command=command[:_COMMAND], success=success, output=output)
 
 
-class ToolLog:
-    """What the tools were asked for and what came of it, each start paired with its end; the last of them only. Each
-    start is reported as activity, and the first line of what a tool said that failed. `denials` are the tools that were
-    refused, each with what it was to do.
-    """
-
-    def __init__(self, report: Report) -> None:
-        self._report = report
-        self._open: dict[str, tuple[str, str]] = {}
-        self._results: deque[ToolResult] = deque(maxlen=MAX_TOOL_RESULTS)
-        self.denials: list[str] = []
-
-    def started(self, call: str, name: str, arguments: object) -> None:
-        """A tool was called; `call` is the id by which its end will name it."""
-        name, detail = name or "tool", detail_of(arguments)
-        if len(self._open) >= MAX_TOOL_RESULTS:
-            del self._open[next(iter(self._open))]
-        self._open[call[:_MAX_ID]] = (name, detail)
-        self._report(AgentActivity("tool", first_line(name) or "tool", first_line(detail)))
-
-    def is_open(self, call: str) -> bool:
-        return call[:_MAX_ID] in self._open
-
-    def ended(self, call: str, *, success: object, output: str = "", denied: bool = False) -> None:
-        """A tool ended; one whose start was not seen is kept without its name. What is no bool tells no success."""
-        name, detail = self._open.pop(call[:_MAX_ID], ("tool", ""))
-        known = success if isinstance(success, bool) else None
-        self._results.append(tool_result(name, detail, success=known, output=output))
-        if known is False and (told := first_line(output)):
-            self._report(AgentActivity("failure", told))
-        if denied and len(self.denials) < MAX_DENIALS:
-            self.denials.append(f"{first_line(name)} {first_line(detail)}".strip())
-
-    def results(self) -> tuple[ToolResult, ...]:
-        """Those that ended, then those that never did."""
-        unanswered = [tool_result(name, detail, success=None) for name, detail in self._open.values()]
-        return (*self._results, *unanswered)[-MAX_TOOL_RESULTS:]
-
-
 class EventReader(Reader):
     """Reads JSON lines. A reader of one CLI says in `event` what each event means, and in `finish` what the whole of
-    them amounts to.
+    them amounts to. Of tools the last are kept, each start paired with its end by the id of the call.
     """
 
     def __init__(self, report: Report, now: Now) -> None:
         super().__init__(report, now)
-        self.tools = ToolLog(report)
         self._lines = LineSplitter(self._line)
+        self._results: deque[ToolResult] = deque(maxlen=MAX_TOOL_RESULTS)
+        self._denials: list[str] = []
+        self.open_calls: dict[str, tuple[str, str]] = {}
 
     def feed(self, block: bytes) -> None:
         self._lines.feed(block)
 
-    def close(self) -> Transcript:
+    def close(self) -> Self:
         self._lines.close()
         self.finish()
-        self.tool_results = self.tools.results()
-        self.permission_denials = tuple(dict.fromkeys((*self.tools.denials, *self.permission_denials)))
+        unanswered = [tool_result(name, detail, success=None) for name, detail in self.open_calls.values()]
+        self.tool_results = (*self._results, *unanswered)[-MAX_TOOL_RESULTS:]
+        self.permission_denials = tuple(dict.fromkeys((*self._denials, *self.permission_denials)))
         return self
+
+    def finish(self) -> None:
+        """The stream has ended."""
 
     @abstractmethod
     def event(self, kind: str, event: dict[str, Any]) -> None:
@@ -190,6 +145,24 @@ class EventReader(Reader):
     def named(self, session: object) -> None:
         """The session's id, wherever an event tells it."""
         self.session_id = text(session)[:_MAX_ID] or self.session_id
+
+    def tool_started(self, call: str, name: str, arguments: object) -> None:
+        """A tool was called, which is shown."""
+        name, detail = name or "tool", detail_of(arguments)
+        if len(self.open_calls) >= MAX_TOOL_RESULTS:
+            del self.open_calls[next(iter(self.open_calls))]
+        self.open_calls[call] = (name, detail)
+        self.report(AgentActivity("tool", first_line(name) or "tool", first_line(detail)))
+
+    def tool_ended(self, call: str, *, success: object, output: str = "", denied: bool = False) -> None:
+        """A tool ended; one whose start was not seen is kept without its name. What is no bool tells no success."""
+        name, detail = self.open_calls.pop(call, ("tool", ""))
+        known = success if isinstance(success, bool) else None
+        self._results.append(tool_result(name, detail, success=known, output=output))
+        if known is False and (told := first_line(output)):
+            self.report(AgentActivity("failure", told))
+        if denied and len(self._denials) < MAX_DENIALS:
+            self._denials.append(f"{first_line(name)} {first_line(detail)}".strip())
 
     def _line(self, line: bytes) -> None:
         event = decode_event(line)
@@ -211,11 +184,9 @@ class MessageReader(EventReader):
     inclusive: ClassVar[bool] = False
     """Whether its input counts what was cached."""
 
-    def __init__(self, report: Report, now: Now) -> None:
-        super().__init__(report, now)
-        self._result: dict[str, Any] | None = None
-        self._message_id = ""
-        self._before = Usage()
+    _result: dict[str, Any] | None = None
+    _message_id = ""
+    _before = Usage()
 
     def event(self, kind: str, event: dict[str, Any]) -> None:
         self.named(event.get("session_id"))
@@ -229,7 +200,7 @@ class MessageReader(EventReader):
             for block in map(table, items(message.get("content"))):
                 if block.get("type") == "tool_result":
                     success, output = block.get("is_error") is not True, plain_text(block.get("content"))
-                    self.tools.ended(text(block.get("tool_use_id")), success=success, output=output)
+                    self.tool_ended(text(block.get("tool_use_id")), success=success, output=output)
         elif kind == "result":
             self._result = event
         else:
@@ -246,7 +217,7 @@ class MessageReader(EventReader):
         """An event with a message of the agent's: text, and tools that it calls."""
         for block in blocks:
             if block.get("type") == "tool_use":
-                self.tools.started(text(block.get("id")), text(block.get("name")), block.get("input"))
+                self.tool_started(text(block.get("id")), text(block.get("name")), block.get("input"))
             elif block.get("type") == "text":
                 self.said(text(block.get("text")))
 

@@ -9,6 +9,8 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
+from msgspec.structs import replace
+
 from rulebook_ralph.agents.agent import Agent
 from rulebook_ralph.config.settings import Executor
 from rulebook_ralph.errors import RalphError
@@ -128,9 +130,10 @@ def known_types() -> tuple[str, ...]:
     return (*BUILT_IN, *sorted(_entry_points().keys() - BUILT_IN.keys()))
 
 
-def reader_class(settings: Executor) -> "type[Reader] | None":
-    """What reads the streams of that type of agent; None for a type that is not built in."""
-    return cast("type[Reader]", _factory(settings).reader) if type_of(settings) in BUILT_IN else None  # type: ignore[attr-defined]
+def reader_class(settings: Executor) -> "type[Reader]":
+    """What reads the streams of that type of agent; of one that is not built in, it is plain text."""
+    built_in = settings if type_of(settings) in BUILT_IN else replace(settings, type="command")
+    return cast("type[Reader]", _factory(built_in).reader)  # type: ignore[attr-defined]
 
 
 def _factory(settings: Executor) -> Factory:

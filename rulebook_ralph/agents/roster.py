@@ -1,6 +1,7 @@
-"""The agents of a run: which agent an executor's id names, made once, with the environment it gets."""
+"""The agents of a run: which agent an executor's id names, with the environment it gets."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from threading import Event
@@ -25,7 +26,6 @@ from rulebook_ralph.agents.models import (
 )
 from rulebook_ralph.agents.prices import Spend, known_cost, with_cost
 from rulebook_ralph.agents.question import ANTHROPIC, ModelChoice
-from rulebook_ralph.agents.reader import Transcript
 from rulebook_ralph.config.notify_urls import resolved, secrets, without_addresses
 from rulebook_ralph.config.settings import Config, Executor
 from rulebook_ralph.errors import RalphError
@@ -54,7 +54,6 @@ class Roster:
         self.given = without_addresses(environment, config.notify.urls)
         self._config = config
         self._environment = environment
-        self._agents: dict[tuple[str, str], tuple[Agent, Mapping[str, str]]] = {}
         known = {each.id for each in config.tools.executors}
         earlier = before._substitutes if before else {}  # noqa: SLF001 - its own class
         self._substitutes: dict[str, tuple[str, datetime | None]] = {
@@ -67,11 +66,9 @@ class Roster:
         """
         if self._session is not None:
             return self._session, self.given
-        if (executor, model) not in self._agents:
-            settings = self.settings_of(executor, model)
-            environment = {**self.given, **settings.env}
-            self._agents[executor, model] = (registry.create(settings, environment), environment)
-        return self._agents[executor, model]
+        settings = self.settings_of(executor, model)
+        environment = {**self.given, **settings.env}
+        return registry.create(settings, environment), environment
 
     def settings_of(self, executor: str, model: str = "") -> Executor:
         settings = settings_of(self._config, executor)
@@ -216,25 +213,20 @@ def settings_of(config: Config, executor: str) -> Executor:
 def taken_over(settings: Executor, output_file: Path, *, started: datetime, now: Now) -> AgentResult:
     """Usage, cost, tools and final text, as far as the stream got. Never `finished`: nobody saw how the agent ended.
 
-    `now` is the agent's local clock, of which the zone counts: times in the stream are meant at the last output. An
-    agent from a plug-in gives its output alone. Never raises.
+    `now` is the agent's local clock, of which the zone counts: times in the stream are meant at the last output.
+    What an agent from a plug-in printed is its final text. Never raises.
     """
-    kept, last, transcript = output_sample(), started, Transcript()
-    try:
+    kept, last = output_sample(), started
+    reader = registry.reader_class(settings)(lambda _: None, lambda: last)
+    with suppress(OSError):  # it died before there was any
         last = datetime.fromtimestamp(output_file.stat().st_mtime, now().tzinfo)
-        made = registry.reader_class(settings)
-        reader = made(lambda _: None, lambda: last) if made else None
         with output_file.open("rb") as file:
             while block := file.read(_BLOCK):
                 kept.feed(block)
-                if reader:
-                    reader.feed(block)
-        transcript = reader.close() if reader else transcript
-    except OSError:  # it died before there was any
-        pass
-    if transcript.succeeded is not False:
-        seen = transcript.fault or fault_of("cut-off", "Ralph itself ended before it could see the agent's end")
-        transcript.succeeded, transcript.fault = None, seen
+                reader.feed(block)
+    if reader.close().succeeded is not False:
+        seen = reader.fault or fault_of("cut-off", "Ralph itself ended before it could see the agent's end")
+        reader.succeeded, reader.fault = None, seen
     lasted = max(0, round((last - started).total_seconds() * 1000))
     ended = Ended(0, duration_ms=lasted, output_bytes=kept.size)
-    return replace(conclude(settings.id, ended, transcript, output=kept.text()), exit_code=None)
+    return replace(conclude(settings.id, ended, reader, output=kept.text()), exit_code=None)

@@ -189,13 +189,11 @@ def _tell(console: Console, project: Project, record: Iteration, follow: Cancell
     settings = Roster(project.config, project.environment).settings_of(record.agent)
     shown = _Transcript(console, project)
     now = local_clock({**project.environment, **settings.env})
-    made = registry.reader_class(settings)
-    reader = made(shown.add, now) if made else None
-    feed = shown.raw if reader is None or isinstance(reader, PlainTextReader) else reader.feed
+    reader = registry.reader_class(settings)(shown.add, now)
+    feed = shown.raw if isinstance(reader, PlainTextReader) else reader.feed
     for block in _blocks(project, record, follow):
         feed(block)
-    if reader is not None:
-        shown.end(reader.close().final_text)
+    shown.end(reader.close().final_text)
     shown.close()
 
 
