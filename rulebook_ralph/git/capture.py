@@ -15,6 +15,7 @@ from rulebook_ralph.git.cache import take_down
 from rulebook_ralph.git.objects import GITLINK, Entry
 from rulebook_ralph.git.repository import GitError, Repository, within_state
 from rulebook_ralph.git.trees import folders_of
+from rulebook_ralph.tasks.text import some
 
 TIME_LIMIT = 300.0
 """Seconds for a git command over a tree that an agent left."""
@@ -25,10 +26,9 @@ _LONGEST_PATH = 3000
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The tree; `special` are pipes and the like that were taken away; `notes` say what else is not as it stood."""
+    """The tree; `notes` say what is not as it stood."""
 
     tree: str
-    special: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -37,7 +37,7 @@ def capture(own: Repository, prepared: Collection[str]) -> Captured:
     special = walk(own.root, None, prepared).special
     for path in special:
         take_down(own.root / path)
-    notes: list[str] = []
+    notes = [f"{some(special)}: no files that git can hold (pipes, for instance); taken away"] if special else []
     changed, new = listed(own, prepared)
     for _ in range(_NESTED):
         nested = [path for path in (*changed, *new) if os.path.lexists(own.root / path / ".git")]
@@ -50,7 +50,7 @@ def capture(own: Repository, prepared: Collection[str]) -> Captured:
     if any(path.rpartition("/")[2] == ".gitignore" for path in (*changed, *new)):
         new = _left_by_new_rules(own, new)
     notes += _stage(own, changed, new)
-    return Captured(own.text("write-tree"), special, tuple(notes))
+    return Captured(own.text("write-tree"), tuple(notes))
 
 
 def capture_in_place(own: Repository, left_out: Collection[str]) -> Captured:
@@ -61,7 +61,7 @@ def capture_in_place(own: Repository, left_out: Collection[str]) -> Captured:
     notes = [f"{path}: a git repository of its own; it is left out" for path in new if path.endswith("/")]
     # An earlier capture may have taken in the new rules already, so that they look unchanged.
     notes += _stage(own, changed, _left_by_new_rules(own, new), in_place=True)
-    return Captured(own.text("write-tree"), notes=tuple(notes))
+    return Captured(own.text("write-tree"), tuple(notes))
 
 
 # What stands there

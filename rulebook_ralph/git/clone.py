@@ -21,6 +21,8 @@ from rulebook_ralph.tasks.model import STATE_FOLDER
 
 _FORMAT = b"1"
 """The way a clone is laid out. A clone of another way is made anew."""
+_TICK = 0.02
+"""Seconds after which what changes has another time: the clock that files get theirs from has gone on."""
 _OLDEST = 7 * 86400
 """Seconds after which an unused clone is made anew: systems remove old files of such folders one by one."""
 
@@ -71,7 +73,7 @@ class Clone:
         self._prepared = frozenset(walk(self.root, self._tracked_by(self._held), ()).extra)
         (self._own.git_dir / "prepared").write_bytes(os.fsencode("\0".join(sorted(self._prepared))))
         self.fresh = False
-        _wait_for_another_time()
+        time.sleep(_TICK)
 
     def prepared_is_as_it_was(self) -> bool:
         """Whether nothing of what was prepared was changed since: a time of change (ctime) cannot be set back."""
@@ -167,10 +169,10 @@ class Clone:
         """Remove what is no part of the tree; with `keep` only what the base's rules do not ignore."""
         self._unlock_index()
         found = walk(self.root, self._tracked_by(tree), self._prepared)
-        for path in found.special:
-            take_down(self.root / path)
-        extra = (STATE_FOLDER, *listed(self._own, self._prepared)[1]) if keep and found.extra else found.extra
-        for path in extra:
+        extra = found.extra
+        if keep and extra:
+            extra = (STATE_FOLDER, *listed(self._own, self._prepared)[1])
+        for path in (*found.special, *extra):
             take_down(self.root / path)
 
     def _move(self, tree: str) -> None:
@@ -270,12 +272,3 @@ def _newest(path: Path) -> int:
                 changed = _newest(Path(entry.path)) if is_inner else entry.stat(follow_symlinks=False).st_ctime_ns
                 newest = max(newest, changed)
     return newest
-
-
-def _wait_for_another_time() -> None:
-    """Return when the clock that files get their times from has gone on: what changes later has another time."""
-    clock = getattr(time, "CLOCK_REALTIME_COARSE", None)  # elsewhere it is as fine as can be
-    if clock is not None:
-        begun = time.clock_gettime_ns(clock)
-        while time.clock_gettime_ns(clock) == begun:
-            time.sleep(0.0005)

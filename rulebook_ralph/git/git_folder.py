@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rulebook_ralph.git.cache import take_down
-from rulebook_ralph.git.repository import Repository, config_entry, read_plain
+from rulebook_ralph.git.repository import Repository, config_entry, read_plain, users_file
 from rulebook_ralph.tasks.model import STATE_FOLDER
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
@@ -117,8 +117,9 @@ def read_shared(repository: Repository, folder: Path) -> Shared:
         refs={name: oid for name, oid in refs.items() if not name.startswith(_NOT_SHOWN)},
         settings=tuple(entry for entry in local if _TAKEN.fullmatch(entry.partition("\n")[0])),
         of_remotes=tuple(entry for entry in local if _OF_REMOTES.fullmatch(entry.partition("\n")[0])),
-        excludes=_users(repository, "core.excludesFile", "ignore") + read_plain(common / "info" / "exclude") + b"\n",
-        attributes=_users(repository, "core.attributesFile", "attributes"),
+        excludes=b"%b\n%b\n"
+        % (users_file(repository, "core.excludesFile", "ignore"), read_plain(common / "info/exclude")),
+        attributes=users_file(repository, "core.attributesFile", "attributes") + b"\n",
     )
 
 
@@ -206,12 +207,3 @@ def _object_folders(objects: Path) -> list[Path]:
         lines = os.fsdecode(read_plain(folder / "info" / "alternates")).splitlines()
         left += [(folder / line).resolve() for line in lines if line and not line.startswith("#")]
     return found
-
-
-def _users(repository: Repository, key: str, default: str) -> bytes:
-    """A file of rules that holds in all of the user's repositories."""
-    named = repository.answer("config", "--type=path", "--get", key)
-    home = Path(repository.environment.get("HOME") or "/")
-    xdg = Path(repository.environment.get("XDG_CONFIG_HOME") or home / ".config") / "git"
-    content = read_plain(repository.root / named if named else xdg / default)
-    return content + b"\n" if content else b""

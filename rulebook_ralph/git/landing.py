@@ -30,8 +30,13 @@ _MOST_SYNCED = 200
 _LOCK_HELD = 3.0
 """Seconds for which no git command holds the lock of a ref."""
 _LOCK_MARK = "ralph is moving the index"
-_HELD_BY = {"rebase-merge/head-name": "a rebase", "rebase-apply/head-name": "a rebase", "BISECT_START": "a bisect"}
-"""Files in a git folder that name a branch which comes back when that ends."""
+_HELD_BY = {
+    "rebase-merge/head-name": "a rebase",
+    "rebase-merge/update-refs": "a rebase",
+    "rebase-apply/head-name": "a rebase",
+    "BISECT_START": "a bisect",
+}
+"""Files in a git folder that name branches which come back, or move, when that ends."""
 _IN_PROGRESS = {
     "MERGE_HEAD": "a merge",
     "CHERRY_PICK_HEAD": "a cherry-pick",
@@ -121,10 +126,9 @@ def _is_checked_out(repository: Repository, branch: str) -> bool:
     """Whether the branch is checked out here. Raises InTheWayError where something or somebody else has it."""
     for folder in (repository.common_dir, *sorted((repository.common_dir / "worktrees").glob("*"))):
         for name, what in _HELD_BY.items():
-            if os.fsdecode(read_plain(folder / name)).strip().removeprefix("refs/heads/") == branch:
+            named = os.fsdecode(read_plain(folder / name)).splitlines()
+            if branch in (line.strip().removeprefix("refs/heads/") for line in named):
                 raise InTheWayError(f"{what} of it is in progress; end it or give it up")
-        if f"refs/heads/{branch}" in os.fsdecode(read_plain(folder / "rebase-merge/update-refs")).splitlines():
-            raise InTheWayError("a rebase that moves it is in progress; end it or give it up")
     if repository.branch() == branch:
         for name, what in _IN_PROGRESS.items():
             if (repository.git_dir / name).exists():

@@ -211,11 +211,9 @@ def open_repository(folder: Path, environment: Mapping[str, str], *, config_copy
     if root.resolve() != folder.resolve():
         raise RalphError(f"{folder} is not the top of its git repository, which is {top}; work from there")
     environment |= {"GIT_DIR": git_dir, "GIT_WORK_TREE": top}
-    if config_copy is not None:
-        environment |= _copied_settings(root, environment, config_copy)
     objects = Objects(root, environment, common_dir / "objects", len(head))
     found = Repository(root, Path(git_dir), common_dir, environment, len(head), objects)
-    return replace(found, hooks=found.hooks_folder()) if config_copy is not None else found
+    return found if config_copy is None else _with_settings_copied(found, config_copy)
 
 
 def _not_opened(folder: Path, error: GitError) -> RalphError:
@@ -245,25 +243,29 @@ def unsupported(repository: Repository) -> str | None:
 # The user's settings as they were at the start
 
 
-def _copied_settings(root: Path, environment: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Variables for a copy of the user's configuration, ignore rules and attributes: agents can reach the files."""
-    asked = ("config", "--list", "--show-scope", "--includes", "-z")
-    fields = os.fsdecode(run(asked, root, environment)).split("\0")
+def _with_settings_copied(repository: Repository, folder: Path) -> Repository:
+    """With a copy of the user's configuration, ignore rules and attributes: agents can reach the files."""
+    fields = os.fsdecode(repository.run("config", "--list", "--show-scope", "--includes", "-z")).split("\0")
     entries = [entry for scope, entry in zip(fields[::2], fields[1::2], strict=False) if scope == "global"]
-    given = {entry.partition("\n")[0]: entry.partition("\n")[2] for entry in entries}
-    home = Path(environment.get("HOME") or "/")
-    xdg = Path(environment.get("XDG_CONFIG_HOME") or home / ".config") / "git"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for key, name in (("core.excludesfile", "ignore"), ("core.attributesfile", "attributes")):
-            source = Path(given.get(key) or xdg / name)
-            source = home / source.relative_to("~") if source.parts[:1] == ("~",) else source
-            (folder / name).write_bytes(read_plain(root / source))
+            (folder / name).write_bytes(users_file(repository, key, name))
             entries.append(f"{key}\n{folder / name}")
         (folder / "config").write_bytes(os.fsencode("".join(map(config_entry, entries))))
     except OSError as error:
         raise RalphError(f"cannot write {folder}: {error.strerror}; make room there or change its owner") from None
-    return {"GIT_CONFIG_GLOBAL": str(folder / "config")}
+    environment = {**repository.environment, "GIT_CONFIG_GLOBAL": str(folder / "config")}
+    objects = Objects(repository.root, environment, repository.common_dir / "objects", repository.hash_length)
+    return replace(repository, environment=environment, objects=objects, hooks=repository.hooks_folder())
+
+
+def users_file(repository: Repository, key: str, default: str) -> bytes:
+    """A file of rules that holds in all of the user's repositories."""
+    named = repository.answer("config", "--type=path", "--get", key)
+    home = Path(repository.environment.get("HOME") or "/")
+    xdg = Path(repository.environment.get("XDG_CONFIG_HOME") or home / ".config") / "git"
+    return read_plain(repository.root / named if named else xdg / default)
 
 
 def config_entry(entry: str) -> str:

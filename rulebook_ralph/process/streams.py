@@ -90,7 +90,7 @@ class Pump:
     """Moves bytes between a process and its sinks. `last_byte` is the time (monotonic) of the last output."""
 
     def __init__(
-        self, process: Popen[bytes], *, stdin: bytes | None, on_stdout: Sink, on_stderr: Sink, cancelled: Event | None
+        self, process: Popen[bytes], stdin: bytes | None, on_stdout: Sink, on_stderr: Sink, cancelled: Event | None
     ) -> None:
         self._process = process
         self._cancelled = cancelled

@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, STDOUT, Popen
+from tempfile import TemporaryFile
 from threading import Event
 
 from rulebook_ralph.errors import ExitCode, RalphError
@@ -26,12 +27,11 @@ from rulebook_ralph.process.tree import BoxedTree, ProcessTree, new_mark
 from rulebook_ralph.tasks.results import KillReason
 
 _STDERR_TAIL = 16 * 1024
-_DEATH_WAIT = 5.0
 _DRAIN_WAIT = 2.0
 _MOST_LOOKS = 10
 """At a silent process' work tree, within its idle time."""
 
-_FIRST_BYTES = 1024
+_FEW_BYTES = 1024
 _BOX_ERROR = re.compile(rb"bwrap: (?P<what>[^\n]{1,900}?)(?:: (?P<why>[^:\n]{1,100}))?\n\Z")
 """All that a process wrote which did not start in the sandbox."""
 
@@ -123,14 +123,11 @@ def run(
         output = _Output(output_file, on_output)
         stack.callback(output.close)
         try:
-            process, tree = _launch(command)
+            process, tree = _launch(command, stack)
         except (OSError, ValueError) as error:
             return Ended(None, failure=_start_failure(error, command), duration_ms=_since(started))
-        stack.callback(tree.close)
         try:
-            pump = Pump(
-                process, stdin=command.stdin, on_stdout=output.stdout, on_stderr=output.stderr, cancelled=cancelled
-            )
+            pump = Pump(process, command.stdin, output.take, output.errors.feed, cancelled)
             stack.callback(pump.close)
             killed_by = _watch(pump, limits, _Idleness(limits.idle_time, last_change))
             if killed_by:
@@ -144,38 +141,31 @@ def run(
         if command.box and not killed_by and (failure := _box_failure(process.returncode, output, command)):
             return Ended(None, failure=failure, duration_ms=_since(started))
         output.finish()
-        return Ended(tree.exit_code, killed_by, _since(started), output.size, output.stderr_tail, background=background)
+        errors = output.errors.tail().decode("utf-8", "replace")
+        return Ended(tree.exit_code, killed_by, _since(started), output.kept.size, errors, background=background)
 
 
-def _launch(command: Command) -> tuple[Popen[bytes], ProcessTree]:
+def _launch(command: Command, stack: ExitStack) -> tuple[Popen[bytes], ProcessTree]:
     mark = new_mark()
     environment, argv, cwd = {**command.environment, mark: "1"}, command.argv, command.cwd
-    status: tuple[int, int] | None = None
-    if command.box is not None:
+    status = stack.enter_context(TemporaryFile()) if command.box else None  # noqa: SIM115 - it is
+    if command.box and status:
         environment = boxed_environment(environment)
-        argv, cwd, status = command.box.argv(argv, cwd, environment), Path("/"), os.pipe()
-        argv = (argv[0], "--json-status-fd", str(status[1]), *argv[1:])
+        argv, cwd = command.box.argv(argv, cwd, environment), Path("/")
+        argv = (argv[0], "--json-status-fd", str(status.fileno()), *argv[1:])
     began = time.time()
-    try:
-        process = Popen(
-            argv,
-            cwd=cwd,
-            env=environment,
-            stdin=DEVNULL if command.stdin is None else PIPE,
-            stdout=PIPE,
-            stderr=STDOUT if command.merge_stderr else PIPE,
-            bufsize=0,
-            start_new_session=True,
-            pass_fds=status[1:] if status else (),
-        )
-    except BaseException:
-        if status:
-            os.close(status[0])
-        raise
-    finally:
-        if status:
-            os.close(status[1])
-    return process, BoxedTree(process, status[0]) if status else ProcessTree(process, mark, began)
+    process = Popen(
+        argv,
+        cwd=cwd,
+        env=environment,
+        stdin=DEVNULL if command.stdin is None else PIPE,
+        stdout=PIPE,
+        stderr=STDOUT if command.merge_stderr else PIPE,
+        bufsize=0,
+        start_new_session=True,
+        pass_fds=(status.fileno(),) if status else (),
+    )
+    return process, BoxedTree(process, status) if status else ProcessTree(process, mark, began)
 
 
 def _watch(pump: Pump, limits: ProcessLimits, idleness: "_Idleness") -> KillReason | None:
@@ -207,20 +197,15 @@ def _is_idle(pump: Pump, idleness: "_Idleness") -> bool:
 def _end(pump: Pump, tree: ProcessTree, limits: ProcessLimits) -> None:
     """Interrupt, terminate, kill; kill at once where that was ordered."""
     for order, grace in ((signal.SIGINT, limits.interrupt_grace), (signal.SIGTERM, limits.terminate_grace)):
-        if not pump.is_to_end_at_once:
-            tree.signal(order)
-            _wait_for_exit(pump, grace)
+        if pump.is_to_end_at_once:
+            break
+        tree.signal(order)
+        ends = time.monotonic() + grace
+        while not (pump.exited or pump.is_to_end_at_once) and (left := ends - time.monotonic()) > 0:
+            pump.wait(left)
         if pump.exited:
             return
     tree.kill()
-    _wait_for_exit(pump, _DEATH_WAIT, whole=True)
-
-
-def _wait_for_exit(pump: Pump, seconds: float, *, whole: bool = False) -> None:
-    """At most so long; with `whole` also where the process is to end at once."""
-    deadline = time.monotonic() + seconds
-    while not pump.exited and (whole or not pump.is_to_end_at_once) and (left := deadline - time.monotonic()) > 0:
-        pump.wait(left)
 
 
 class _Idleness:
@@ -251,45 +236,28 @@ class _Idleness:
 
 
 class _Output:
-    """Where the process's output goes: the file, the caller's sink, and the end of stderr."""
+    """Where the process's output goes: the file, the caller's sink; its end and that of a separate stderr are kept."""
 
     def __init__(self, path: Path | None, on_output: Callable[[bytes], None] | None) -> None:
         self._path = path
         self._on_output = on_output
-        self._stdout = HeadTail(head=0, tail=_FIRST_BYTES)
-        self._stderr = HeadTail(head=0, tail=_STDERR_TAIL)
+        self.kept = HeadTail(head=0, tail=_FEW_BYTES)
+        self.errors = HeadTail(head=0, tail=_STDERR_TAIL)
         try:
             self._file = path.open("wb", buffering=0) if path else None
         except OSError as error:
             raise self._unwritable(error) from error
 
-    @property
-    def size(self) -> int:
-        return self._stdout.size
-
-    @property
-    def stderr_tail(self) -> str:
-        return self._stderr.tail().decode("utf-8", "replace")
-
-    @property
-    def whole(self) -> bytes:
-        """Everything that came, stdout first, if it was little."""
-        is_little = self.size + self._stderr.size <= _FIRST_BYTES
-        return self._stdout.tail() + self._stderr.tail() if is_little else b""
-
-    def stdout(self, block: bytes) -> None:
-        self._stdout.feed(block)
+    def take(self, block: bytes) -> None:
+        self.kept.feed(block)
         self._write(block)
         if self._on_output:
             self._on_output(block)
 
-    def stderr(self, block: bytes) -> None:
-        self._stderr.feed(block)
-
     def finish(self) -> None:
-        if self._stderr.size:
-            kept = self._stderr.tail()
-            self._write(f"\n--- stderr: the last {len(kept)} of {self._stderr.size} bytes ---\n".encode() + kept)
+        if self.errors.size:
+            kept = self.errors.tail()
+            self._write(f"\n--- stderr: the last {len(kept)} of {self.errors.size} bytes ---\n".encode() + kept)
 
     def close(self) -> None:
         if self._file:
@@ -320,8 +288,9 @@ def _start_failure(error: OSError | ValueError, command: Command) -> StartFailur
 
 def _box_failure(returncode: int | None, output: _Output, command: Command) -> StartFailure | None:
     """Why the sandbox did not come to run the command, if that is what it says."""
-    said = _BOX_ERROR.match(output.whole) if returncode == 1 else None
-    if said is None:
+    if returncode != 1 or output.kept.size + output.errors.size > _FEW_BYTES:
+        return None
+    if (said := _BOX_ERROR.match(output.kept.tail() + output.errors.tail())) is None:
         return None
     what, why = (said[name].decode("utf-8", "replace") if said[name] else "" for name in ("what", "why"))
     if what.startswith("execvp "):

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
 from subprocess import Popen, TimeoutExpired
+from typing import IO
 
 import psutil
 
@@ -173,9 +174,6 @@ class ProcessTree:
         self._wait()
         return _end_marked(self._mark, self._process.pid, self._began, grace=grace)[0]
 
-    def close(self) -> None:
-        """Give up what this holds."""
-
     def _wait(self) -> None:
         with suppress(TimeoutExpired):  # not even SIGKILL ended it: the kernel holds it
             self._process.wait(_DEATH_WAIT)
@@ -186,11 +184,9 @@ class BoxedTree(ProcessTree):
     command. With the first one all others end. Bubblewrap itself would end them all at any signal, so it gets none.
     """
 
-    def __init__(self, process: Popen[bytes], status_file: int) -> None:
+    def __init__(self, process: Popen[bytes], status: IO[bytes]) -> None:
         super().__init__(process, "", 0.0)
-        self._status_file = status_file
-        self._status = b""
-        os.set_blocking(status_file, False)
+        self._status = status
 
     @property
     def exit_code(self) -> int | None:
@@ -224,16 +220,11 @@ class BoxedTree(ProcessTree):
             _wait_until_gone((first,), _DEATH_WAIT)
         return 0
 
-    def close(self) -> None:
-        os.close(self._status_file)
-
     def _first(self) -> psutil.Process | None:
         """The first process inside, as bubblewrap tells it before the command runs."""
-        with suppress(BlockingIOError):
-            while b"\n" not in self._status and (block := os.read(self._status_file, _STATUS_BYTES)):
-                self._status += block
+        said = os.pread(self._status.fileno(), _STATUS_BYTES, 0).partition(b"\n")[0]
         with suppress(ValueError, TypeError, KeyError, psutil.Error):
-            return psutil.Process(json.loads(self._status.partition(b"\n")[0])["child-pid"])
+            return psutil.Process(json.loads(said)["child-pid"])
         return None
 
 
