@@ -1,4 +1,4 @@
-"""`history/iteration-N.json` (schemas/iteration.schema.json): one file for each pass, the commit point of the journal."""
+"""`history/iteration-N.json` (schemas/iteration.schema.json): a file for each pass, the journal's commit point."""
 
 import os
 import re
