@@ -22,6 +22,7 @@ SETUP = "workspace.setup"
 """What the setup of a clone is called, as a command and as a gate."""
 _WHOLE = msgspec.json.Encoder(order="sorted")
 _BLANKS = re.compile(" {3,}")
+_Env = Mapping[str, str] | None
 _EMPTY_GLYPHS = re.compile("[\u034f\u115f\u1160\u2800\u3164\uffa0]")
 """They count as printable, and show nothing."""
 
@@ -55,11 +56,11 @@ def commands_of_config(config: Config) -> Iterator[ConfiguredCommand]:
     """
     for index, step in enumerate(config.verification.steps):
         key = f"verification.steps[{index}]"
-        yield _made(key, f"gate {step.name}", step.command, folder=step.working_dir, env=step.env)
+        yield _shell(key, f"gate {step.name}", step.command, step.working_dir, step.env)
     if config.workspace.setup.strip():
-        yield _made("workspace.setup", SETUP, config.workspace.setup)
+        yield _shell("workspace.setup", SETUP, config.workspace.setup)
     for index, hook in enumerate(config.hooks):
-        yield _made(f"hooks[{index}]", f"hook {hook.name}", hook.command, env=hook.env)
+        yield _shell(f"hooks[{index}]", f"hook {hook.name}", hook.command, env=hook.env)
     for index, executor in enumerate(config.tools.executors):
         if executor.command or executor.args or executor.env or executor.endpoint:
             yield _of_executor(f"tools.executors[{index}]", executor)
@@ -81,7 +82,7 @@ def commands_of_tasks(tasks: Iterable[Task]) -> Iterator[ConfiguredCommand]:
 
 def _of_verification(place: str, verification: Verification) -> Iterator[ConfiguredCommand]:
     if isinstance(verification, External):
-        yield _made("", place, verification.command, folder=verification.working_dir)
+        yield _shell("", place, verification.command, verification.working_dir)
     elif isinstance(verification, MultiStage):
         for part in verification.stages:
             yield from _of_verification(f"{place} {part.name}", part_verification(part))
@@ -90,27 +91,20 @@ def _of_verification(place: str, verification: Verification) -> Iterator[Configu
 def _of_executor(key: str, executor: Executor) -> ConfiguredCommand:
     line = f"{executor.command or executor.type} {shlex.join(executor.args)}".rstrip()
     parts = {"type": executor.type, "command": executor.command, "args": executor.args, "endpoint": executor.endpoint}
-    return _made(key, f"agent {executor.id}", line, parts, env=executor.env)
+    return _made(key, f"agent {executor.id}", line, parts, executor.env)
 
 
-_NO_VARIABLES: Mapping[str, str] = {}
+def _shell(key: str, place: str, command: str, folder: str = ".", env: _Env = None) -> ConfiguredCommand:
+    return _made(key, place, command, {"command": command, "folder": folder}, env)
 
 
-def _made(
-    key: str,
-    place: str,
-    text: str,
-    parts: Mapping[str, Any] | None = None,
-    *,
-    folder: str = ".",
-    env: Mapping[str, str] = _NO_VARIABLES,
-) -> ConfiguredCommand:
-    """Without `parts` the text is a shell command, which is what runs in a folder."""
-    all_parts = {**({"command": text, "folder": folder} if parts is None else parts), "env": env}
+def _made(key: str, place: str, text: str, parts: Mapping[str, Any], env: _Env = None) -> ConfiguredCommand:
+    """A command that is known by its parts and its variables."""
+    told = {name: value for name, value in {**parts, "env": env}.items() if value}
+    folder, endpoint = parts.get("folder", "."), parts.get("endpoint")
     shown = [f"in {folder}"] if folder != "." else []
-    shown += [f"endpoint {all_parts['endpoint']}"] if all_parts.get("endpoint") else []
-    shown += [f"{name}={value}" for name, value in env.items()]
-    told = {name: value for name, value in all_parts.items() if value}
+    shown += [f"endpoint {endpoint}"] if endpoint else []
+    shown += [f"{name}={value}" for name, value in (env or {}).items()]
     try:
         encoded = _WHOLE.encode(told)
     except UnicodeEncodeError:  # a lone surrogate

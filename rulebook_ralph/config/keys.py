@@ -57,6 +57,7 @@ def place_of(key: str, values: Any, *, also_new: bool = False) -> KeyPlace:
     if not _KEY.fullmatch(key):
         raise RalphError(f"'{escaped(key)}' is no key; keys are as in limits.maxCostUsd or verification.steps[0].name")
     rest, place = _INDEX.sub(r".\1", key), KeyPlace((), Config)
+    step: str | int
     while rest:
         held = value_at(values, place.path)
         if struct := struct_in(place.annotation):

@@ -7,22 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from rulebook_ralph.config.settings import (
-    Config,
-    InsistentConfig,
-    Overrides,
-    Role,
-    StopCriteria,
-    TaskLimits,
-)
-from rulebook_ralph.tasks.criteria import (
-    ACCEPTANCE_CRITERIA,
-    ROLE_PROMISE,
-    STAGES,
-    Criteria,
-    Semantic,
-    StringMatch,
-)
+from rulebook_ralph.config.settings import Config, InsistentConfig, Overrides, Role, StopCriteria, TaskLimits
+from rulebook_ralph.tasks.criteria import ACCEPTANCE_CRITERIA, ROLE_PROMISE, STAGES, Criteria, Semantic, StringMatch
 from rulebook_ralph.tasks.criteria_reading import read_criteria
 from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.model import Prd, Stage, Task
@@ -48,14 +34,10 @@ def criteria_for(config: Config, task: Task, stage: Stage) -> Criteria:
     )
 
 
-def has_criteria(task: Task) -> bool:
-    """Whether a task says itself what completes it."""
-    return bool(task.completion or task.acceptance_criteria)
-
-
 def tasks_without_criteria(prd: Prd) -> tuple[Task, ...]:
     """The tasks, still to be completed, that do not say themselves what completes them; in file order."""
-    return tuple(task for task in prd.tasks if task.status != "completed" and not has_criteria(task))
+    open_tasks = (task for task in prd.tasks if task.status != "completed")
+    return tuple(task for task in open_tasks if not task.completion and not task.acceptance_criteria)
 
 
 def is_verified_by_itself(config: Config, task: Task) -> bool:
@@ -177,10 +159,5 @@ def _insists(config: Config, *keys: str) -> bool:
     return isinstance(config, InsistentConfig) and not config.insisted.isdisjoint(keys)
 
 
-_NOTHING_SAID = Overrides()
-
-
 def _overrides(task: Task) -> Overrides:
-    if not task.overrides:
-        return _NOTHING_SAID
     return msgspec.convert(read_struct(task.overrides, Overrides, (), []), Overrides)

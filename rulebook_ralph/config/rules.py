@@ -9,7 +9,7 @@ from typing import Any
 
 from rulebook_ralph.config.settings import Config, StepKind
 from rulebook_ralph.tasks.criteria_reading import pattern_faults, stage_faults
-from rulebook_ralph.tasks.struct_reading import Tree, camel, read_struct
+from rulebook_ralph.tasks.struct_reading import Tree, camel, read_struct, values_in
 from rulebook_ralph.tasks.text import Fault, JsonPath, escaped
 
 GONE: Mapping[str, str] = {
@@ -95,21 +95,13 @@ def kind_of(name: str, command: str) -> StepKind:
 def content_faults(tree: Tree) -> Iterator[Fault]:
     """What types cannot tell: names used twice, fallbacks in a circle, the order of stages, bad patterns."""
     yield from pattern_faults(tree.get("stopCriteria", {}), ("stopCriteria",))
-    for path, value in _values(tree, ()):
+    for path, value in values_in(tree, ()):
         if isinstance(value, str) and "\0" in value:
             yield Fault(path, "must not hold a NUL character")
         if path[-1:] == ("stages",) and isinstance(value, (list, tuple)):
             yield from stage_faults(value, path)
         elif isinstance(value, (list, tuple)):
             yield from _item_faults([item for item in value if isinstance(item, dict)], path)
-
-
-def _values(value: Any, path: JsonPath) -> Iterator[tuple[JsonPath, Any]]:
-    """Everything in it, and where it stands."""
-    yield path, value
-    if isinstance(value, (Mapping, list, tuple)):
-        for step, item in value.items() if isinstance(value, Mapping) else enumerate(value):
-            yield from _values(item, (*path, step))
 
 
 def _item_faults(items: Sequence[Tree], path: JsonPath) -> Iterator[Fault]:

@@ -72,7 +72,7 @@ def _meaning(setting: FieldInfo, struct: type[msgspec.Struct]) -> str:
 
 def _setting(setting: FieldInfo, indent: str, value: Any, explained: set[type[msgspec.Struct]]) -> Iterator[str]:
     name, section, item = setting.encode_name, struct_in(setting.type), struct_in(item_type(setting.type))
-    if section in _SHORT:
+    if section is not None and section in _SHORT:
         yield f"{indent}# {name}: {_SHORT[section]}"
     elif section is not None:
         yield f"{indent}{name}:"

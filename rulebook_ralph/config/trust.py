@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import Protocol
 
@@ -192,7 +191,7 @@ def _made_here(ask: Ask) -> list[tuple[str, tuple[str, ...]]]:
     entries = [entry for entry in entries if len(entry) == 3]  # noqa: PLR2004 - the three fields
     return [
         (commit, tuple(dict.fromkeys((*parents.split(), *before[:1]))))
-        for (commit, parents, message), before in zip_longest(entries, entries[1:], fillvalue=())
+        for (commit, parents, message), before in zip(entries, [*entries[1:], []], strict=False)
         if message.startswith(_MADE_HERE)
     ]
 

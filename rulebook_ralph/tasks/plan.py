@@ -3,10 +3,9 @@
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
 
 from rulebook_ralph.tasks.model import Complexity, Json, Stage
-from rulebook_ralph.tasks.struct_reading import PositiveInt, Settings
+from rulebook_ralph.tasks.struct_reading import PositiveInt, Settings, values_in
 from rulebook_ralph.tasks.text import Fault, JsonPath
 
 MOST_TASKS = 100
@@ -51,18 +50,19 @@ def unfit(plan: Plan, *, stages: Collection[Stage], has_gates: bool, clean: Call
     for index, task in enumerate(plan.tasks):
         path: JsonPath = ("tasks", index)
         yield from _word_faults(task, path)
-        yield from _file_faults(task, path)
         completion = task.get("completion", {})
         for stage in completion:
             if stage not in stages:
                 yield Fault((*path, "completion", stage), f"the tasks go through {', '.join(stages)} only")
-        if not (has_gates or any(each.get("verificationConfig") for each in _criteria(completion))):
+        criteria = (each for each in completion.values() if isinstance(each, dict))
+        if not (has_gates or any(each.get("verificationConfig") for each in criteria)):
             yield Fault((*path, "completion"), "no gate is configured: the task needs a command or a check of its own")
-    for place, text in _texts(list(plan.tasks), ("tasks",)):
-        if len(text) > LONGEST_TEXT:
-            yield Fault(place, f"is longer than {LONGEST_TEXT:,} characters")
-        if clean(text) != text:
-            yield Fault(place, "holds what looks like a secret")
+    for place, value in values_in(plan.tasks, ("tasks",)):
+        for text in (each for each in (place[-1], value) if isinstance(each, str)):
+            if len(text) > LONGEST_TEXT:
+                yield Fault(place, f"is longer than {LONGEST_TEXT:,} characters")
+            if clean(text) != text:
+                yield Fault(place, "holds what looks like a secret")
 
 
 def _word_faults(task: Json, path: JsonPath) -> Iterator[Fault]:
@@ -73,27 +73,7 @@ def _word_faults(task: Json, path: JsonPath) -> Iterator[Fault]:
         yield Fault((*path, "outcome"), "must not be empty")
     if not task["acceptanceCriteria"]:
         yield Fault((*path, "acceptanceCriteria"), "at least one criterion is needed")
-
-
-def _file_faults(task: Json, path: JsonPath) -> Iterator[Fault]:
     for place, file in enumerate(task["relevantFiles"]):
         parts = PurePosixPath(file).parts
         if not file.isprintable() or file.startswith(("/", "~")) or "\\" in file or ".." in parts:
             yield Fault((*path, "relevantFiles", place), "expected a path of the project, from its root, with /")
-
-
-def _criteria(completion: Json) -> Iterator[Json]:
-    return (each for each in completion.values() if isinstance(each, dict))
-
-
-def _texts(value: Any, path: JsonPath) -> Iterator[tuple[JsonPath, str]]:
-    """Every text in it, keys too, with its place."""
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield path, key
-            yield from _texts(item, (*path, key))
-    elif isinstance(value, (list, tuple)):
-        for index, item in enumerate(value):
-            yield from _texts(item, (*path, index))

@@ -5,7 +5,7 @@ Driven by the types of the struct. Keys may stand in snake_case or camelCase; `+
 
 import re
 import types
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from math import isfinite
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -66,6 +66,14 @@ def seconds(text: str) -> float | None:
 def camel(name: str) -> str:
     """`max_cost_usd` as the files write it, `maxCostUsd`."""
     return _UPPER.sub(lambda match: match[1].upper(), name)
+
+
+def values_in(value: Any, path: JsonPath) -> Iterator[tuple[JsonPath, Any]]:
+    """Everything in it, itself first, and where it stands."""
+    yield path, value
+    if isinstance(value, (Mapping, list, tuple)):
+        for step, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from values_in(item, (*path, step))
 
 
 # Types
