@@ -221,18 +221,12 @@ def edit_command(app: App, /, *, user: bool) -> ExitCode:
 
 @config_command.command("path", short_help="The files that are read, in order")
 @click.option("--user", is_flag=True, help="Your own file alone.")
-@json_object
 @click.pass_obj
-def path_command(app: App, /, *, user: bool, json: bool) -> None:
+def path_command(app: App, /, *, user: bool) -> None:
     """Print the files that settings are read from, in this order; what comes later wins."""
-    root = None if user else find_root(app.cwd)
-    files = [file for file, _ in config_files(root, app.home, app.environment)]
-    with app.console(json=json) as console:
-        if json:
-            console.json({"files": [{"path": str(file), "exists": file.exists()} for file in files]})
-        else:
-            for file in files:
-                console.line(str(file) if user or file.exists() else f"{file} (not there)")
+    with app.console() as console:
+        for file, _ in config_files(None if user else find_root(app.cwd), app.home, app.environment):
+            console.line(str(file) if user or file.exists() else f"{file} (not there)")
 
 
 def _loaded(app: App) -> LoadedConfig:

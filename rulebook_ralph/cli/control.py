@@ -1,4 +1,6 @@
-"""`ralph pause` and `ralph cancel`: the run that goes on ends after this iteration, or now."""
+"""`ralph pause` and `ralph cancel`: the run that goes on ends after this iteration, or now. And `ralph events`: what
+happens in it.
+"""
 
 import time
 from collections.abc import Sequence
@@ -7,9 +9,10 @@ from pathlib import Path
 
 import click
 
-from rulebook_ralph.cli.app import App, Duration
-from rulebook_ralph.cli.places import open_root, refuse_agents
+from rulebook_ralph.cli.app import App, Duration, interruptible
+from rulebook_ralph.cli.places import open_root, private_folder, refuse_agents, state_folder
 from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.report.event_log import EventLogReader
 from rulebook_ralph.run import lock
 from rulebook_ralph.run.control import Cancel, Pause, give
 from rulebook_ralph.run.lock import Holder
@@ -113,3 +116,24 @@ def _ended(app: App, private: Path, who: Holder, *, deadline: float) -> bool:
     while who.lives() and app.clock.monotonic() < going:
         time.sleep(_LOOK)
     return True
+
+
+@click.command("events")
+@click.option("--follow", "-f", is_flag=True, help="Go on as long as the run does.")
+@click.pass_obj
+def events_command(app: App, *, follow: bool) -> ExitCode:
+    """The events of the run that goes on, else of the last one, as `ralph run --events` prints them."""
+    private = private_folder(state_folder(app))
+    reader = EventLogReader(private)
+    with app.console() as console, interruptible() as cancelled:
+        while True:
+            goes_on = follow and lock.holder(private / lock.LOCK) is not None
+            try:
+                for line in reader.lines():
+                    console.raw(line.data + b"\n")
+            except OSError as error:
+                raise RalphError(f"the events cannot be read: {error}") from None
+            if not goes_on:
+                return ExitCode.OK
+            if cancelled.wait(_LOOK):
+                return ExitCode.INTERRUPTED

@@ -1,6 +1,6 @@
 """`ralph demo`: the genuine loop on a small project, with a scripted agent; no key, no network."""
 
-import json as json_module
+import json
 import shutil
 import subprocess
 import tempfile
@@ -33,6 +33,22 @@ _CRITERION = TaskChange(
     },
 )
 """Shows without any model that the work said to be done is not there."""
+_BEFORE = """\
+A small project in {}: three tasks in rulebook/tasks/, tests in tests/.
+The agent is scripted: it does the first task well, lies about the second ('done', nothing
+changed), breaks a test, mends it with the feedback, and does the third. No model is asked.
+"""
+_AFTER = """
+The project is in {0}; look at it:
+  cd {0}
+  git log --stat           one commit for each task, with trailers; the state once, at the end
+{1}
+  cat .rulebook-ralph/prd.json .rulebook-ralph/progress.txt"""
+_AS_WRITTEN = """\
+  ralph history            five iterations; the lie is number 2
+  ralph show 3             the test that broke, and the feedback the agent got
+  ralph show 4             the tests that were red on the code of before, and pass now"""
+_OTHERWISE = "  ralph history            the iterations, and how each ended"
 _IDENTITY = {
     "GIT_AUTHOR_NAME": "Ralph demo",
     "GIT_AUTHOR_EMAIL": "demo@ralph.invalid",
@@ -46,23 +62,19 @@ _IDENTITY = {
 @click.command()
 @click.option("--dir", "folder", type=click.Path(path_type=Path), help="Make the project in this new or empty folder.")
 @click.option("--keep/--no-keep", default=True, show_default=True, help="Keep the project afterwards.")
-@click.option("--json", is_flag=True, help="Print one JSON object at the end.")
-@click.option("--quiet", "-q", is_flag=True, help="Only iteration ends, warnings and the end.")
 @click.pass_obj
-def demo_command(app: App, *, folder: Path | None, keep: bool, json: bool, quiet: bool) -> int:
+def demo_command(app: App, *, folder: Path | None, keep: bool) -> int:
     """See it work: three tasks, real tests, real git, and an agent that lies about one of them."""
     target = (app.cwd / folder) if folder else Path(tempfile.mkdtemp(prefix="ralph-demo-")) / "sundial"
     there = replace(app, cwd=target, environment=_environment(app, target), home=target.parent / "no-home")
     try:
         _make_project(target, there.environment)
-        with app.console(json=json, quiet=quiet) as console:
-            console.line(f"A small project in {target}: three tasks in rulebook/tasks/, tests in tests/.")
-            console.line("The agent is scripted: it does the first task well, lies about the second ('done', nothing")
-            console.line("changed), breaks a test, mends it with the feedback, and does the third. No model is asked.")
-            console.line("")
-        code = _init_and_run(there, json=json, quiet=quiet)
-        if not json:
-            _say_what_to_look_at(app, target, kept=keep, quiet=quiet)
+        with app.console() as console:
+            console.line(_BEFORE.format(target))
+        code = _init_and_run(there)
+        if keep:
+            with app.console() as console:
+                console.line(_AFTER.format(target, _AS_WRITTEN if _went_as_written(target) else _OTHERWISE))
     finally:
         if not keep:
             shutil.rmtree(target if folder else target.parent, ignore_errors=True)
@@ -96,32 +108,13 @@ def _make_project(target: Path, environment: dict[str, str] | object) -> None:
             raise RalphError(f"git {arguments[0]} failed in {target}: {problem}") from None
 
 
-def _init_and_run(there: App, *, json: bool, quiet: bool) -> int:
+def _init_and_run(there: App) -> int:
     folder, result = init.make(there)
     disk.replace_file(folder.prd, prd_file.encode_prd(apply(result.prd, _CRITERION, at=there.clock.iso()).prd))
     script = resources.template_folder() / "demo" / "script.json"
     text = resources.template_text("demo/config.yaml")
-    config = there.cwd / ".rulebook-ralph" / "config.yaml"
-    config.write_text(text.replace("{script}", json_module.dumps(str(script))[1:-1]), "utf-8")
-    flags = run.Flags(json=json, quiet=quiet, trust_commands=True)
-    return run.start(there, flags, command="run")
-
-
-def _say_what_to_look_at(app: App, target: Path, *, kept: bool, quiet: bool) -> None:
-    if quiet or not kept:
-        return
-    with app.console() as console:
-        console.line("")
-        console.line(f"The project is in {target}; look at it:")
-        console.line(f"  cd {target}")
-        console.line("  git log --stat           one commit for each task, with trailers; the state once, at the end")
-        if _went_as_written(target):
-            console.line("  ralph history            five iterations; the lie is number 2")
-            console.line("  ralph show 3             the test that broke, and the feedback the agent got")
-            console.line("  ralph show 4             the tests that were red on the code of before, and pass now")
-        else:
-            console.line("  ralph history            the iterations, and how each ended")
-        console.line("  cat .rulebook-ralph/prd.json .rulebook-ralph/progress.txt")
+    folder.config.write_text(text.replace("{script}", json.dumps(str(script))[1:-1]), "utf-8")
+    return run.start(there, run.Flags(trust_commands=True), command="run")
 
 
 def _went_as_written(target: Path) -> bool:

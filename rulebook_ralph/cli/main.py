@@ -40,9 +40,10 @@ _SHARED = {
     "run": "resume",
     "status": "history",
     "show": "logs",
+    "verify": "review",
     "summary": "graph",
     "approve": "land",
-    "control": "pause cancel",
+    "control": "pause cancel events",
     "attempts": "restore prune",
     "main": "completion",
 }

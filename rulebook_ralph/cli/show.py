@@ -38,7 +38,6 @@ Fact = tuple[str, str]
 @click.command("show")
 @click.argument("number", type=click.IntRange(min=1), metavar="N")
 @click.option("--prompt", "part", flag_value="prompt", help="The whole prompt the agent was given.")
-@click.option("--output", "part", flag_value="output", help="What the agent said and did, as 'ralph logs N' tells it.")
 @click.option("--raw", "part", flag_value="raw", help="The agent's whole output as it is.")
 @click.option("--diff", "part", flag_value="diff", help="What the attempt changed, against its base.")
 @click.option("--json", is_flag=True, help="Print the iteration's record.")
@@ -57,10 +56,8 @@ def show_command(app: App, number: int, *, part: str | None, json: bool) -> None
             console.verbatim(_of_attempt(open_project(app).project, record, "prompt.md").decode("utf-8", "replace"))
         elif part == "diff":
             console.verbatim(_of_attempt(open_project(app).project, record).decode("utf-8", "replace"), diff=True)
-        elif part == "raw":
-            console.raw(b"".join(_blocks(open_project(app).project, record, None)))
         else:
-            _tell(console, open_project(app).project, record)
+            console.raw(b"".join(_blocks(open_project(app).project, record, None)))
 
 
 def _of_attempt(project: Project, record: Iteration, name: str = "") -> bytes:
@@ -84,7 +81,9 @@ def _show(console: Console, record: Iteration) -> None:
         console.line("Feedback to the next attempt:")
         console.verbatim(record.feedback)
     console.line("")
-    console.line(f"More: ralph show {record.iteration_number} --prompt | --output | --diff | --json")
+    console.line(
+        f"More: ralph show {record.iteration_number} --prompt | --diff | --json; its agent: ralph logs {record.iteration_number}"
+    )
 
 
 def _facts(record: Iteration) -> Iterator[Fact]:

@@ -1,7 +1,5 @@
 """`ralph task`: the task list from the command line, also while a run goes on."""
 
-from typing import Literal
-
 import click
 import msgspec
 
@@ -58,26 +56,20 @@ def _row(task: Task, completed: set[str]) -> tuple[str, ...]:
 
 @click.command("show")
 @click.argument("task_id", metavar="ID")
-@click.option("--json", "form", flag_value="json", help="Print it as it stands in prd.json.")
-@click.option(
-    "--yaml", "form", flag_value="yaml", help="Print what a person writes of it, as 'ralph task edit' shows it."
-)
+@click.option("--json", is_flag=True, help="Print it as it stands in prd.json.")
 @click.pass_obj
-def show_command(app: App, task_id: str, *, form: Literal["json", "yaml"] | None) -> None:
+def show_command(app: App, task_id: str, *, json: bool) -> None:
     """One task: what is wanted, what completes it, how far it is."""
     task = find(read_prd(state_folder(app).prd), task_id)
-    with app.console(json=form == "json") as console:
-        if form == "json":
+    with app.console(json=json) as console:
+        if json:
             console.json(_whole(task))
             return
-        words = words_of(task)
-        if form is None:
-            console.line(f"{task.id}: {task.status}")
-            for name, value in _facts(task):
-                console.line(f"  {name:<10}{value}")
-            console.line("")
-            words = {key: value for key, value in words.items() if value not in ("", [], {})}
-        console.verbatim(yaml_text(words, heading=task.id if form else ""))
+        console.line(f"{task.id}: {task.status}")
+        for name, value in _facts(task):
+            console.line(f"  {name:<10}{value}")
+        console.line("")
+        console.verbatim(yaml_text({key: value for key, value in words_of(task).items() if value not in ("", [], {})}))
 
 
 def _whole(task: Task) -> Json:

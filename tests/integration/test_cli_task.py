@@ -253,8 +253,6 @@ def test_list_and_show(project: Project) -> None:
     assert [(each["id"], each["dependencies"]) for each in listed] == [("one", []), ("two", ["one"])]
     assert json.loads(said(project, "show", "two", "--json"))["acceptanceCriteria"] == ["it holds"]
     assert "it holds" in said(project, "show", "two")
-    shown, _ = words_of_yaml(said(project, "show", "two", "--yaml"), name="x")
-    assert shown["completion"] == {"coder": {"promise": "P"}}
     assert refused(project, "show", "tow") == ["there is no task 'tow'; did you mean 'two'?"]
     ran = project.ralph("task", "shwo")
     assert (ran.code, "did you mean 'show'?" in ran.err) == (2, True)
