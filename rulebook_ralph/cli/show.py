@@ -81,9 +81,8 @@ def _show(console: Console, record: Iteration) -> None:
         console.line("Feedback to the next attempt:")
         console.verbatim(record.feedback)
     console.line("")
-    console.line(
-        f"More: ralph show {record.iteration_number} --prompt | --diff | --json; its agent: ralph logs {record.iteration_number}"
-    )
+    number = record.iteration_number
+    console.line(f"More: ralph show {number} --prompt | --diff | --json; what the agent said: ralph logs {number}")
 
 
 def _facts(record: Iteration) -> Iterator[Fact]:
