@@ -28,6 +28,11 @@ def state_reference(project: str) -> str:
     return f"refs/ralph/{project}/state"
 
 
+def candidate_reference(project: str) -> str:
+    """The commit that was judged complete last: nothing else holds it before it lands."""
+    return f"refs/ralph/{project}/candidate"
+
+
 def attempt_reference(project: str, task_id: str, number: int) -> str:
     """Where an attempt is saved. Below `tasks/`, so that a task may be named `state`."""
     return f"refs/ralph/{project}/tasks/{task_id}/{number}"
@@ -135,12 +140,11 @@ def save_state(
     files: Mapping[str, bytes],
     *,
     parent: str | None,
-    holds: str | None = None,
     message: str,
     seconds: int,
 ) -> str:
-    """Add files of the state folder (path within it -> content) to the saved state; returns the commit. It holds
-    another one against `git gc`. Raises RalphError.
+    """Add files of the state folder (path within it -> content) to the saved state; returns the commit. Raises
+    RalphError.
     """
 
     objects = repository.objects
@@ -149,8 +153,7 @@ def save_state(
     try:
         before = repository.tree_of(parent) if parent else None
         tree = tree_with(objects, before, entries, new)
-        parents = tuple(each for each in (parent, holds) if each)
-        commit = new.commit(tree, parents, message, who=_WHO, seconds=seconds)
+        commit = new.commit(tree, (parent,) if parent else (), message, who=_WHO, seconds=seconds)
         objects.save(new, reference, commit)
     except GitError as error:
         raise _unsaved(repository, error) from None

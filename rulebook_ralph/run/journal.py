@@ -148,7 +148,10 @@ class Journal:
         is_open = record.iteration_number in self._open
         self._open.add(record.iteration_number)
         prd = None if is_open else self._with_task_open(record)
-        self._save({history.name_of(record.iteration_number): history.encode(record)}, prd, holds=record.commit)
+        if record.commit is not None:  # until the branch has it, `git gc` would remove it
+            candidate = attempts.candidate_reference(self.prd.project)
+            self._project.repository.objects.move(candidate, record.commit)
+        self._save({history.name_of(record.iteration_number): history.encode(record)}, prd)
 
     def _with_task_open(self, record: Iteration) -> Prd:
         number, task = record.iteration_number, self.prd.task(record.task_id)
@@ -187,14 +190,14 @@ class Journal:
 
     # Saving: the ref first, then its copy
 
-    def _save(self, files: Mapping[str, bytes], prd: Prd | None, *, holds: str | None = None) -> None:
+    def _save(self, files: Mapping[str, bytes], prd: Prd | None) -> None:
         changed = dict(files)
         self._begin()
         if prd is not None and prd != self.prd:
             if prd.updated_at == self.prd.updated_at:
                 prd = replace(prd, updated_at=self.now())
             changed["prd.json"] = self._file.put(prd)
-        self._commit(changed, holds=holds)
+        self._commit(changed)
         self._unwritten |= {name: data for name, data in changed.items() if name != "prd.json"}
         self.write_files()
 
@@ -203,7 +206,7 @@ class Journal:
         if self._saved is None:
             self._commit({"prd.json": self._file.put(self.prd)})
 
-    def _commit(self, files: Mapping[str, bytes], *, holds: str | None = None) -> None:
+    def _commit(self, files: Mapping[str, bytes]) -> None:
         opened = f"\nOpen:{''.join(f' {number}' for number in sorted(self._open))}" if self._open else ""
         names = sorted({*files, *self._unwritten} - {PROGRESS})  # what a crash at this moment leaves to be written
         opened += f"\nFiles: {' '.join(names)}" if names else ""
@@ -212,7 +215,6 @@ class Journal:
             self._reference,
             files,
             parent=self._saved,
-            holds=holds,
             message=f"ralph: state\n\nUpdated: {self.prd.updated_at}{opened}\n",
             seconds=self._clock.seconds(),
         )

@@ -52,7 +52,7 @@ def workspace_of(
     )
 
 
-class Tools:
+class VerifyTools:
     """What trees of a project are verified with, in its clones. `ledger` has what models took."""
 
     def __init__(
@@ -118,7 +118,7 @@ class Tools:
         return self.asked(model.ask, f"the reviewer {reviewer.id}")
 
 
-class Parts(Tools):
+class Parts(VerifyTools):
     """The parts of one run. `tally` is what the recovery of a dead run took, `reopen` the blocked tasks that are tried
     once more. `spent` is how long each task was worked on, in seconds; `checks_base` the commit whose check files count
     as the base's, for tasks beyond the one that changed them.

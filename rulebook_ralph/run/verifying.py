@@ -21,7 +21,7 @@ from rulebook_ralph.git.diff import FileDiff, read_diff
 from rulebook_ralph.git.repository import Repository, within_state
 from rulebook_ralph.git.trees import changes, mix
 from rulebook_ralph.report.events import Event
-from rulebook_ralph.run.parts import Tools
+from rulebook_ralph.run.parts import VerifyTools
 from rulebook_ralph.run.project import Project
 from rulebook_ralph.tasks.criteria import External, MultiStage, Semantic, StringMatch, Verification
 from rulebook_ralph.tasks.criteria_reading import part_verification
@@ -71,11 +71,11 @@ class VerifyOutcome:
 
 
 @contextmanager
-def tools(project: Project, *, report: Callable[[Event], None], cancelled: Flag) -> Iterator[Tools]:
+def tools(project: Project, *, report: Callable[[Event], None], cancelled: Flag) -> Iterator[VerifyTools]:
     """The means to verify a project's trees where no run goes on; models are asked once."""
     roster = Roster(project.config, project.environment)
     with closing(OwnClones(project.repository, project.cache)) as clones:
-        yield Tools(project, roster, clones, report=report, cancelled=cancelled)
+        yield VerifyTools(project, roster, clones, report=report, cancelled=cancelled)
 
 
 class OwnClones(Clones):

@@ -14,7 +14,7 @@ from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report.events import Event, OfOneIteration, WithinIteration
 
 if TYPE_CHECKING:
-    from rulebook_ralph.run.parts import Tools
+    from rulebook_ralph.run.parts import VerifyTools
 
 
 class Worker:
@@ -22,7 +22,7 @@ class Worker:
     where a person ends the attempt.
     """
 
-    def __init__(self, clone: Clone, tools: "Tools", number: int, report: Callable[[Event], None]) -> None:
+    def __init__(self, clone: Clone, tools: "VerifyTools", number: int, report: Callable[[Event], None]) -> None:
         self.report = report
         self.roster = tools.roster
         self.ledger = tools.ledger
@@ -73,7 +73,7 @@ class Worker:
 class Workers:
     """The pool, of `most` at most. A task goes on where it was worked on last, if that is free."""
 
-    def __init__(self, tools: "Tools", most: int) -> None:
+    def __init__(self, tools: "VerifyTools", most: int) -> None:
         self.most = most
         self._tools = tools
         self._names: dict[str, str] = {}

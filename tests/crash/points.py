@@ -82,7 +82,8 @@ class Points:
     def at(self, kind: str, path: object, *, half: Callable[[], object] = lambda: None) -> None:
         """A point; `half` carries out half of what follows. Raises OSError where the call is to fail."""
         with self._lock:
-            if isinstance(path, (str, bytes, os.PathLike)) and _whole(path).startswith(self.plan.within[1:]):
+            named = _whole(path) if isinstance(path, (str, bytes, os.PathLike)) else ""
+            if named.startswith(self.plan.within[1:]) or named.endswith("/events.jsonl"):  # which nothing depends on
                 kind = f"aside {kind}"
             elif "/.git/objects/" in str(path):
                 kind = f"object {kind}"

@@ -169,7 +169,7 @@ def left_behind(project: Project, *, folders: bool) -> list[str]:
     ]
     ends = (".tmp", ".lock", ".replaced")
     private = [path for path in (project.root / ".git/ralph").iterdir() if folders or path.is_file()]
-    known = {"lock", "orders", "git", "landing-index"}
+    known = {"lock", "orders", "git", "landing-index", "events.jsonl"}
     return [str(path) for path in named if path.name.endswith(ends)] + [
         path.name for path in private if path.name not in known
     ]
