@@ -149,17 +149,8 @@ def test_while_it_runs_one_sees_the_task_the_agent_and_the_gate(terminal: Termin
         terminal.shows("✔ tests  1.2 s")
         console.line("said between")
         terminal.shows("said between", "▸ t1")
-
-
-def test_what_has_ended_is_not_drawn_once_more_below_its_result(terminal: Terminal) -> None:
-    with Console(
-        terminal.file, sys.stderr, environment=TERMINAL, now=lambda: datetime(2026, 1, 1, tzinfo=UTC)
-    ) as console:
-        console.report(PLAN)
-        console.report(opened(1))
-        terminal.shows("▸ t1")
         console.report(settled(1))
-        assert not any("▸ t1" in row for row in terminal.shows("✔ #1"))
+        assert not any("▸ t1" in row for row in terminal.shows("✔ #1")), "at once, and not with the next frame"
 
 
 def test_an_exception_leaves_the_terminal_as_it_was(terminal: Terminal) -> None:

@@ -105,7 +105,7 @@ def test_a_resize_leaves_no_stray_lines(project: Project, before: tuple[int, int
         deadline = time.monotonic() + 3
         while time.monotonic() < deadline and len(terminal.stream) == at:
             time.sleep(0.1)
-        time.sleep(1)
+        time.sleep(0.5)
         if after[0] < before[0]:
             rows = terminal.rows_since(terminal.stream.rindex("\x1b[2J"))
             assert sum("▸ one" in row for row in rows) == 1, rows

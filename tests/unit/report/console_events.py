@@ -1,9 +1,12 @@
 """What a made-up run tells the console, from its plan to its end."""
 
-from datetime import UTC, datetime
+import io
+from datetime import UTC, datetime, timedelta
 
+from rulebook_ralph.report.console import Console
 from rulebook_ralph.report.events import (
     AgentActivity,
+    Event,
     GateEnded,
     GateStarted,
     IterationOpened,
@@ -11,6 +14,7 @@ from rulebook_ralph.report.events import (
     RunPlanned,
     WithinIteration,
 )
+from rulebook_ralph.report.screen import Scene, frame
 from rulebook_ralph.tasks.results import CheckResult, Usage
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
@@ -35,3 +39,22 @@ def said(number: int, text: str) -> WithinIteration:
 
 def used(number: int, tool: str, detail: str = "") -> WithinIteration:
     return WithinIteration(number, AgentActivity("tool", tool, detail))
+
+
+def live(*happened: Event, width: int = 79, height: int = 23, seconds: float = 5) -> list[str]:
+    """The live lines after that."""
+    scene = Scene()
+    for event in happened:
+        scene.apply(event, NOON)
+    return [row.plain for row in frame(scene, NOON + timedelta(seconds=seconds), width=width, height=height)]
+
+
+def plain(*happened: Event, quiet: bool = False) -> list[str]:
+    """What a log has of it, without the clock time."""
+    out = io.StringIO()
+    with Console(out, io.StringIO(), environment={}, now=lambda: NOON, quiet=quiet) as console:
+        for event in happened:
+            console.report(event)
+    lines = out.getvalue().splitlines()
+    assert all(line.startswith("12:00:00 ") for line in lines)
+    return [line[9:] for line in lines]

@@ -38,7 +38,7 @@ from rulebook_ralph.report.screen import Scene, frame
 from rulebook_ralph.report.stream import table_lines
 from rulebook_ralph.tasks.results import CheckResult, StopReason, Usage
 from rulebook_ralph.tasks.review import Review, ReviewIssue, ReviewLook, Severity, reviewed
-from tests.unit.report.console_events import GATE_STARTED, NOON
+from tests.unit.report.console_events import GATE_STARTED, NOON, live, plain
 
 PLAN = RunPlanned("sundial", "ralph/sundial", "demo", 2, 3, 1, 9, 3600, None)
 OPENED = IterationOpened(7, 1, 9, "phase1_read", "Read numerals", "coder", 2, 5, 1, 3, "codex")
@@ -96,7 +96,7 @@ def written(file: io.TextIOWrapper) -> str:
 
 
 def test_a_run_as_plain_lines() -> None:
-    lines = Screen().show(
+    lines = plain(
         PLAN,
         Notice("info", "using git identity Ada"),
         Notice("warning", "full permissions"),
@@ -109,25 +109,25 @@ def test_a_run_as_plain_lines() -> None:
         ENDED,
     )
     assert lines == [
-        "12:00:00 sundial: 2 of 3 tasks open · branch ralph/sundial · agent demo",
-        "12:00:00 at most 9 iterations · at most 1 h 00 min · no limit of cost",
-        "12:00:00 using git identity Ada",
-        "12:00:00 warning: full permissions",
-        "12:00:00 phase1_read: Read numerals · #7, 1 of at most 9 in this run · attempt 2 of 5",
-        "12:00:00   Bash  make test",
-        "12:00:00   gate tests: FAILED (exit code 1) · 1.2 s",
-        "12:00:00 #7 phase1_read: completed · 2 files · 1 min 05 s · $0.42 · 1.5k tokens · commit 01234567 · " + DONE,
-        "12:00:00 ended with blocked tasks: 1 completed, 1 blocked · 7 iterations · 1 h 02 min · $0.50 · 2.0k tokens",
-        "12:00:00 1 task is blocked",
-        "12:00:00 Task          Title  Status     Attempts   Cost  Commit",
-        "12:00:00 phase1_read   Read   completed         2  $0.42  01234567",
-        "12:00:00 phase2_write  Write  blocked           5",
-        "12:00:00 next: ralph show 7",
+        "sundial: 2 of 3 tasks open · branch ralph/sundial · agent demo",
+        "at most 9 iterations · at most 1 h 00 min · no limit of cost",
+        "using git identity Ada",
+        "warning: full permissions",
+        "phase1_read: Read numerals · #7, 1 of at most 9 in this run · attempt 2 of 5",
+        "  Bash  make test",
+        "  gate tests: FAILED (exit code 1) · 1.2 s",
+        "#7 phase1_read: completed · 2 files · 1 min 05 s · $0.42 · 1.5k tokens · commit 01234567 · " + DONE,
+        "ended with blocked tasks: 1 completed, 1 blocked · 7 iterations · 1 h 02 min · $0.50 · 2.0k tokens",
+        "1 task is blocked",
+        "Task          Title  Status     Attempts   Cost  Commit",
+        "phase1_read   Read   completed         2  $0.42  01234567",
+        "phase2_write  Write  blocked           5",
+        "next: ralph show 7",
     ]
 
 
 def test_quiet_says_ends_and_warnings_only() -> None:
-    lines = Screen(quiet=True).show(
+    lines = plain(
         PLAN,
         Notice("info", "i"),
         Notice("warning", "w"),
@@ -136,8 +136,9 @@ def test_quiet_says_ends_and_warnings_only() -> None:
         GateEnded(TESTS),
         SETTLED,
         ENDED,
+        quiet=True,
     )
-    assert [line[9:].split(":")[0] for line in lines] == [
+    assert [line.split(":")[0] for line in lines] == [
         "warning",
         "#7 phase1_read",
         "ended with blocked tasks",
@@ -222,8 +223,8 @@ def test_verbatim_changes_nothing_off_a_terminal() -> None:
 
 
 def test_events_of_others_cannot_forge_a_line() -> None:
-    lines = Screen().show(AgentActivity("tool", "x\n12:00:00 all complete", "\r\x1b[A"), Notice("info", "a\nb"))
-    assert lines == ["12:00:00   x 12:00:00 all complete", "12:00:00 a b"]
+    lines = plain(AgentActivity("tool", "x\n12:00:00 all complete", "\r\x1b[A"), Notice("info", "a\nb"))
+    assert lines == ["  x 12:00:00 all complete", "a b"]
 
 
 def test_a_reader_that_is_gone_silences_and_does_not_raise() -> None:
@@ -256,9 +257,9 @@ def test_a_table_is_aligned_and_fits() -> None:
 def test_the_summary_of_many_tasks_shows_those_that_something_happened_to() -> None:
     tasks = [TaskLine(f"t{number}", "T", "pending", 0, 0) for number in range(10_000)]
     tasks[7777] = TaskLine("worked", "T", "completed", 1, 0.1)
-    lines = Screen().show(RunEnded("max-iterations", "", tuple(tasks), 1, 1, 0, 0.1, 1, 1000))
+    lines = plain(RunEnded("max-iterations", "", tuple(tasks), 1, 1, 0, 0.1, 1, 1000))
     assert any("worked" in line for line in lines)
-    assert lines[-1] == "12:00:00 … and 9,950 more"
+    assert lines[-1] == "… and 9,950 more"
 
 
 def review_of(text: str, *severities: Severity) -> Review:
@@ -281,7 +282,7 @@ def review_of(text: str, *severities: Severity) -> Review:
 
 def test_a_review_as_lines() -> None:
     happened = (ReviewStarted("quick", "Sonnet"), ReviewEnded(review_of("Sonnet", "low", "high")))
-    assert [line.removeprefix("12:00:00 ") for line in Screen().show(*happened)] == [
+    assert plain(*happened) == [
         "  quick review (Sonnet)",
         "  quick review (Sonnet): REVISE (1 high, 1 low) · 1.2 s",
         "    high  Sonnet:3-7: Sonnet",
@@ -333,26 +334,20 @@ def events(draw: Callable[[st.SearchStrategy[object]], object]) -> list[Event]:
 
 
 @given(events(), st.integers(1, 200), st.integers(1, 50))
-def test_frames_fit_the_terminal_whatever_the_text(happened: list[Event], width: int, height: int) -> None:
+def test_frames_fit_the_terminal_and_rows_are_harmless_whatever_the_text(
+    happened: list[Event], width: int, height: int
+) -> None:
     scene = Scene(keys=width % 2 == 0, help=height % 2 == 0, whole_output=width % 3 == 0)
     for second, event in enumerate(happened):
         now = NOON + timedelta(seconds=40 * second)
+        lane = scene.lane_of(event)
         scene.apply(event, now)
+        for row in lasting_rows(event, lane, width):
+            assert_harmless(row.plain)
         rows = frame(scene, now + timedelta(seconds=35), width=width, height=height)
         assert len(rows) <= height
         for row in rows:
             assert row.cell_len <= width
-            assert_harmless(row.plain)
-
-
-@given(events(), st.integers(1, 200))
-def test_lasting_rows_are_harmless_whatever_the_text(happened: list[Event], width: int) -> None:
-    scene = Scene()
-    for event in happened:
-        lane = scene.lane_of(event)
-        scene.apply(event, NOON)
-        for row in lasting_rows(event, lane, width):
-            assert "\n" not in row.plain
             assert_harmless(row.plain)
 
 
@@ -364,20 +359,9 @@ def assert_harmless(text: str) -> None:
     }
 
 
-def live_rows(*happened: Event, seconds: float = 5, width: int = 100) -> list[str]:
-    scene = Scene()
-    for event in happened:
-        scene.apply(event, NOON)
-    return [row.plain for row in frame(scene, NOON + timedelta(seconds=seconds), width=width, height=30)]
-
-
 def test_a_frame_tells_task_progress_and_what_the_agent_does() -> None:
-    rows = live_rows(
-        PLAN,
-        OPENED,
-        AgentActivity("text", "I look at it."),
-        AgentActivity("tool", "Edit", "a.py"),
-    )
+    happened = (PLAN, OPENED, AgentActivity("text", "I look at it."), AgentActivity("tool", "Edit", "a.py"))
+    rows = live(*happened, width=100)
     assert rows == [
         "",
         "  ━━━━━━━━━━──────────────────── 1 of 3 tasks · 1 of at most 9 iterations · 0:05",
@@ -389,22 +373,22 @@ def test_a_frame_tells_task_progress_and_what_the_agent_does() -> None:
 
 
 def test_a_frame_shows_gates_as_they_run_and_end() -> None:
-    rows = live_rows(PLAN, OPENED, GATE_STARTED, GateEnded(TESTS), GateStarted("lint", "ruff check"))
+    rows = live(PLAN, OPENED, GATE_STARTED, GateEnded(TESTS), GateStarted("lint", "ruff check"))
     assert rows[-2] == "  ✘ tests  1.2 s  exit code 1"
     assert rows[-1][3:] == " lint  0:05  ruff check"
 
 
 def test_a_criterion_is_shown_like_a_gate_and_by_its_name() -> None:
     holds = CheckResult(step="coder/clean", method="external", command="make clean", passed=True, exit_code=0)
-    rows = live_rows(PLAN, OPENED, GateStarted("coder/clean", "make clean"), GateEnded(holds))
+    rows = live(PLAN, OPENED, GateStarted("coder/clean", "make clean"), GateEnded(holds))
     assert rows[-1] == "  ✔ criterion coder/clean  0.0 s"
-    assert Screen().show(GateEnded(holds)) == ["12:00:00   criterion coder/clean: ok · 0.0 s"]
+    assert plain(GateEnded(holds)) == ["  criterion coder/clean: ok · 0.0 s"]
 
 
 def test_a_frame_says_when_the_agent_of_the_task_gives_no_sign() -> None:
-    assert live_rows(PLAN, OPENED, seconds=75)[-1] == "  … codex: silent 1 min 15 s"
+    assert live(PLAN, OPENED, seconds=75)[-1] == "  … codex: silent 1 min 15 s"
     limited = replace(OPENED, idle_timeout=900)
-    assert live_rows(PLAN, limited, seconds=12)[-1] == "  … codex: silent 12 s of 15 min"
+    assert live(PLAN, limited, seconds=12)[-1] == "  … codex: silent 12 s of 15 min"
 
 
 def test_a_frame_keeps_to_a_low_terminal() -> None:
