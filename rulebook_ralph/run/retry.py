@@ -48,8 +48,6 @@ _MINUTE = timedelta(seconds=60)
 second of it."""
 _FAR = datetime(9000, 1, 1, tzinfo=UTC)
 _TICK = 1.0
-_AGENT = "agent"
-"""The judge's rule that looks at how the agent ended."""
 _ORDERS = ("interrupted", "cancelled", "max-wall-time")
 """Ends that Ralph itself brought about, whatever the agent was struggling with."""
 
@@ -214,8 +212,6 @@ class RetryPolicy:
         self._waited_for: dict[str, datetime] = {}
         self._counting = Lock()
         self._questions = count(1)
-        self.is_limited = False
-        """Whether it was a limit of the service that the last remedy was for."""
 
     def use(self, config: Config, roster: Roster) -> None:
         """Go on with another configuration: what is waited for, and how often who failed, stays."""
@@ -227,9 +223,9 @@ class RetryPolicy:
         if judged.agent_status == "finished" or verdict is None or verdict.counts:
             self._troubles = self._troubles.ended_at(judged.task_id)
             return None
-        if fault is None or fault.kind not in NOT_COUNTED or verdict.hook != _AGENT:
-            return None  # what the user's own hooks say of a failure goes
-        if verdict.stop_reason in _ORDERS:
+        if fault is None or fault.kind not in NOT_COUNTED or verdict.stop_reason in _ORDERS:
+            return None
+        if verdict.hook != "agent":  # what the user's own hooks say of a failure goes
             return None
         waiting = self._still_waited_for()  # nothing begins before that, so this one went on beside the one it is of
         troubles = self._troubles.and_one(fault.kind, judged.task_id, beside=waiting is not None)
@@ -250,13 +246,11 @@ class RetryPolicy:
         )
         return None if response.remedy == "fallback" else response
 
-    def asked_again(
-        self, ask: Ask, who: str = "the judging model", *, report: Callable[[events.Event], None] | None = None
-    ) -> Ask:
+    def asked_again(self, ask: Ask, who: str = "the judging model") -> Ask:
         """Asks a model, and asks it again while what failed may heal: the work waits for it, and no agent is charged.
 
         What it gives raises GivenUpError where that comes to nothing, and ModelError for what may be the question's
-        doing. `report` is told of the wait.
+        doing.
         """
 
         def asking(question: Question) -> str:
@@ -265,7 +259,7 @@ class RetryPolicy:
                 try:
                     answer = ask(question)
                 except ModelError as error:
-                    self._wait_for_model(error, who, name, report or self._report)
+                    self._wait_for_model(error, who, name)
                     continue
                 with self._counting:
                     self._of_models[who] = self._of_models.get(who, Troubles()).ended_at(name)
@@ -273,9 +267,7 @@ class RetryPolicy:
 
         return asking
 
-    def _wait_for_model(
-        self, error: ModelError, who: str, question: str, report: Callable[[events.Event], None]
-    ) -> None:
+    def _wait_for_model(self, error: ModelError, who: str, question: str) -> None:
         """Wait until a model that failed may be asked again. Raises the error, or GivenUpError."""
         fault = error.fault
         if fault is None or fault.kind not in WORTH_ASKING_AGAIN:
@@ -298,27 +290,25 @@ class RetryPolicy:
         left = self._seconds_left()
         if left is not None and response.until and (response.until - now).total_seconds() >= left:
             raise GivenUpError(f"the run's time limit comes before it can be: {response.reason}", "max-wall-time")
-        if response.until and not self._wait_until(response.until, response.reason, report):
+        if response.until and not self._wait_until(response.until, response.reason):
             raise GivenUpError(f"the run was told to end while it was waited for: {response.reason}", "paused")
 
-    def _wait_until(self, until: datetime, reason: str, report: Callable[[events.Event], None]) -> bool:
+    def _wait_until(self, until: datetime, reason: str) -> bool:
         """Tell every second how long it is still; False where the order to end came before."""
         begins = True
         while (left := (until - self._clock.now()).total_seconds()) > 0:
             if self._cancelled.is_set():
                 return False
-            report(events.Waiting(reason, until, left, begins))
+            self._report(events.Waiting(reason, until, left, begins))
             begins = False
-            if self._cancelled.wait(min(_TICK, left)):
-                return False
-        report(events.Waiting(reason, until, 0.0))
+            self._cancelled.wait(min(_TICK, left))
+        self._report(events.Waiting(reason, until, 0.0))
         return True
 
     def _taken(self, response: Response, executor: str, waiting: Response | None) -> Response:
         """The response carried out as far as that is done here; of two that are waited for, the one that lasts longer
         is given back.
         """
-        self.is_limited = response.limited
         if response.remedy == "fallback":
             other = self._roster.substitute(executor, until=response.until, now=self._clock.now())
             again = f", until {response.until.astimezone():%H:%M:%S}" if response.until else ""

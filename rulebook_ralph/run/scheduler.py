@@ -370,7 +370,7 @@ class Run:
         """What follows from an agent that failed: the run waits for it, or ends."""
         reason, until = response.reason, response.until
         if response.remedy == "stop":
-            self._progress.end(Stop("rate-limited" if self._parts.retry.is_limited else "error", reason))
+            self._progress.end(Stop("rate-limited" if response.limited else "error", reason))
         elif response.remedy == "wait" and until is not None:
             limit, elapsed = self._parts.config.limits.max_run_wall_time, self._clock.monotonic() - self._started
             if limit is not None and (until - self._clock.now()).total_seconds() >= limit - elapsed:
