@@ -14,7 +14,7 @@ import msgspec
 
 from rulebook_ralph.config.settings import Config, Executor
 from rulebook_ralph.tasks.criteria import STAGES, External, MultiStage, Verification
-from rulebook_ralph.tasks.criteria_reading import part_verification, read_criteria
+from rulebook_ralph.tasks.criteria_reading import read_criteria
 from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.text import escaped
 
@@ -85,7 +85,7 @@ def _of_verification(place: str, verification: Verification) -> Iterator[Configu
         yield _shell("", place, verification.command, verification.working_dir)
     elif isinstance(verification, MultiStage):
         for part in verification.stages:
-            yield from _of_verification(f"{place} {part.name}", part_verification(part))
+            yield from _of_verification(f"{place} {part.name}", part.verification)
 
 
 def _of_executor(key: str, executor: Executor) -> ConfiguredCommand:

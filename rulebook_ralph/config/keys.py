@@ -96,7 +96,7 @@ def _key_in(struct: type[msgspec.Struct], rest: str, held: Any, place: KeyPlace)
     key = camel(name)
     if key.removeprefix("+") not in known or (key.startswith("+") and not item_type(known[key[1:]])):
         faults: list[Fault] = []
-        read_struct({name: None}, struct, place.path, faults)
+        read_struct({name: None}, struct, place.path, faults, layered=True)
         fault = next(replaced(each) for each in faults if each.path == (*place.path, name))
         raise RalphError(f"{named(fault.path)}: {fault.message}")
     written = next((each for each in held if camel(each) == key), key) if isinstance(held, Mapping) else key

@@ -56,7 +56,7 @@ _COMMANDS: Mapping[StepKind, str] = {
 def checked(value: Any) -> tuple[Tree, list[Fault]]:
     """The layer in one form, and everything wrong with it; the form may be used only when there are no faults."""
     faults: list[Fault] = []
-    tree = read_struct(whole(value), Config, (), faults)
+    tree = read_struct(whole(value), Config, (), faults, layered=True)
     misshapen = {camel(str(fault.path[0])).removeprefix("+") if fault.path else "" for fault in faults}
     sound = {} if "" in misshapen else {key: tree[key] for key in tree if key.removeprefix("+") not in misshapen}
     faults = [*map(replaced, faults), *content_faults(sound)]

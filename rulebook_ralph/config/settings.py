@@ -13,13 +13,19 @@ from rulebook_ralph.tasks.criteria import StopCriteria as StopCriteria  # noqa: 
 from rulebook_ralph.tasks.criteria import TaskLimits as TaskLimits  # noqa: PLC0414
 from rulebook_ralph.tasks.model import Stage
 from rulebook_ralph.tasks.results import StopReason
-from rulebook_ralph.tasks.struct_reading import Dollars, PositiveInt, PositiveSeconds, Rate, Settings, matching
+from rulebook_ralph.tasks.struct_reading import (
+    INSIDE,
+    Dollars,
+    Filled,
+    Folder,
+    PositiveInt,
+    PositiveSeconds,
+    Rate,
+    Settings,
+    matching,
+)
 
-_INSIDE = r"^(?!/|([\s\S]*/)?\.\.(/|$))[\s\S]*"
-"""A path from the repository's root, which leads nowhere else, as far as its text tells."""
-Filled = Annotated[str, matching(r"\S", "must not be empty")]
-Folder = Annotated[str, matching(rf"{_INSIDE}\S", "must be a folder of the repository, from its root")]
-Inside = Annotated[str, matching(rf"{_INSIDE}[^./\s]", "must be a path within the repository, from its root")]
+Inside = Annotated[str, matching(rf"{INSIDE}[^./\s]", "must be a path within the repository, from its root")]
 Glob = Annotated[
     str,
     matching(

@@ -18,7 +18,6 @@ from rulebook_ralph.run.excerpts import Rest, built_on, few, recent_progress, st
 from rulebook_ralph.run.project import Say
 from rulebook_ralph.run.templates import BUILT_IN_ALONE, SUFFIX, VARIABLES, BrokenTemplateError, Templates
 from rulebook_ralph.tasks.criteria import External, MultiStage, Semantic, Verification, with_acceptance_criteria
-from rulebook_ralph.tasks.criteria_reading import part_verification
 from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.model import Prd, Stage, Task
 from rulebook_ralph.tasks.results import CheckResult, feedback_excerpt
@@ -253,7 +252,7 @@ def criteria_lines(verification: Verification, task: Task) -> Iterator[str]:
             yield f"A model judges on the diff, with a file and line for each, whether all of these hold: {wanted}"
     elif isinstance(verification, MultiStage):
         for part in verification.stages:
-            for line in criteria_lines(part_verification(part), task):
+            for line in criteria_lines(part.verification, task):
                 yield f"{part.name}: {line}{'' if part.required else ' (a warning only)'}"
 
 

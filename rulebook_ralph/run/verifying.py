@@ -24,7 +24,6 @@ from rulebook_ralph.report.events import Event
 from rulebook_ralph.run.parts import VerifyTools
 from rulebook_ralph.run.project import Project
 from rulebook_ralph.tasks.criteria import External, MultiStage, Semantic, StringMatch, Verification
-from rulebook_ralph.tasks.criteria_reading import part_verification
 from rulebook_ralph.tasks.model import STATE_FOLDER, Stage, Task
 from rulebook_ralph.tasks.results import CheckResult, Verified
 from rulebook_ralph.verify.case import Case, Examination, StageCriteria, Verifiers
@@ -180,5 +179,5 @@ def _change_of(repository: Repository, task: Task, tree: str) -> tuple[str, str]
 def _any(verification: Verification, holds: Callable[[Verification], bool]) -> bool:
     """Whether it holds for the verification, or for a part of it."""
     if isinstance(verification, MultiStage):
-        return any(_any(part_verification(part), holds) for part in verification.stages)
+        return any(_any(part.verification, holds) for part in verification.stages)
     return holds(verification)

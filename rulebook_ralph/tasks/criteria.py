@@ -11,7 +11,15 @@ from typing import Annotated, Literal, cast, get_args
 import msgspec
 
 from rulebook_ralph.tasks.model import Json, Stage
-from rulebook_ralph.tasks.struct_reading import Dollars, PositiveInt, PositiveSeconds, Settings
+from rulebook_ralph.tasks.struct_reading import (
+    Dollars,
+    Filled,
+    Folder,
+    PositiveInt,
+    PositiveSeconds,
+    Settings,
+    matching,
+)
 
 STAGES: tuple[Stage, ...] = get_args(Stage)
 ACCEPTANCE_CRITERIA = "{{acceptance_criteria}}"
@@ -28,8 +36,11 @@ ROLE_PROMISE: dict[Stage, str] = {
 }
 """The promise of a stage that names none (spec completion-criteria, Per-Agent Defaults)."""
 
-
 ExitCode = Annotated[int, msgspec.Meta(ge=0, le=255)]
+Command = Annotated[str, matching(r"^[^\0]*\S[^\0]*$", "must not be empty, nor hold a NUL character")]
+PartName = Annotated[
+    str, matching(r"^(?=.*\S)[^\x00-\x1f\x7f-\x9f]{1,100}$", "expected one line of text, at most 100 characters")
+]
 
 
 class StringMatch(Settings, frozen=True, kw_only=True):
@@ -39,30 +50,35 @@ class StringMatch(Settings, frozen=True, kw_only=True):
 class External(Settings, frozen=True, kw_only=True):
     """A command whose exit code and output decide. `working_dir` is inside the repository; `timeout` in seconds."""
 
-    command: str
+    command: Command
     success_exit_code: ExitCode = 0
     output_contains: str = ""
     output_not_contains: str = ""
     timeout: PositiveSeconds = 300
-    working_dir: str = "."
+    working_dir: Folder = "."
 
 
 class Semantic(Settings, frozen=True, kw_only=True):
     """Texts that must not be in what was added, and criteria that a model judges."""
 
-    check_for: tuple[str, ...] = ()
-    negative_patterns: tuple[str, ...] = ()
+    check_for: tuple[Filled, ...] = ()
+    negative_patterns: tuple[Filled, ...] = ()
     model: str = ""
 
 
 class Part(Settings, frozen=True, kw_only=True):
     """One stage of a multi-stage verification; `config` as its method wants it. `needs` are names of earlier parts."""
 
-    name: str
+    name: PartName
     method: Method
     config: Json = {}
     required: bool = True
     needs: tuple[str, ...] = ()
+
+    @property
+    def verification(self) -> "Verification":
+        """Its `config` as a value, where the criteria were read without faults."""
+        return cast("Verification", msgspec.convert(self.config, KINDS[self.method]))
 
 
 class MultiStage(Settings, frozen=True, kw_only=True):

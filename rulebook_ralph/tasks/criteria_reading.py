@@ -6,8 +6,7 @@ They may stand in snake_case or camelCase and are kept as plain values in the ta
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import PurePosixPath
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import msgspec
 
@@ -26,18 +25,25 @@ from rulebook_ralph.tasks.criteria import (
 )
 from rulebook_ralph.tasks.model import Json, Stage, Task
 from rulebook_ralph.tasks.patterns import problem_with_pattern
-from rulebook_ralph.tasks.struct_reading import PositiveInt, Settings, Tree, camel, explained, read_struct
-from rulebook_ralph.tasks.text import Fault, JsonPath, escaped, nearest
+from rulebook_ralph.tasks.struct_reading import PositiveInt, Settings, Tree, camel, matching, read_struct, unknown_key
+from rulebook_ralph.tasks.text import Fault, JsonPath, escaped
 
-LONGEST_PROMISE = 200
-LONGEST_PART_NAME = 100
 DEEPEST_NESTING = 5
+Promise = Annotated[
+    str,
+    matching(
+        r"^[^<>\x00-\x08\x0e-\x1f\x7f-\x9f]{0,200}$",
+        "expected one line of text without < and >, at most 200 characters",
+    ),
+]
+_ONE_OR_MORE = ("checkFor", "negativePatterns")
+"""Lists for which a single text may stand."""
 
 
 class WrittenCriteria(Settings, frozen=True, kw_only=True):
     """Criteria as they stand in a PRD."""
 
-    promise: str = ""
+    promise: Promise = ""
     description: str = ""
     verification_method: Method = "string_match"
     verification_config: Json = {}
@@ -56,9 +62,7 @@ def completion_faults(completion: Mapping[str, Any], path: JsonPath) -> Iterator
         elif camel(key) in ("outcome", "acceptanceCriteria"):
             faults.append(Fault((*path, key), "belongs to the task itself, beside `completion`"))
         else:
-            near = nearest(str(key), STAGES)
-            hint = f"did you mean `{near}`?" if near else f"known: {', '.join(STAGES)}"
-            faults.append(Fault((*path, key), f"unknown key; {hint}"))
+            faults.append(Fault((*path, key), unknown_key(key, STAGES)))
     yield from faults
 
 
@@ -66,18 +70,12 @@ def read_criteria(written: Any, stage: Stage, path: JsonPath, faults: list[Fault
     """The criteria of a stage; None, and the reasons added to `faults`, where something is wrong."""
     found: list[Fault] = []
     tree = _criteria_tree(written, path, found)
-    promise = tree.get("promise", "")
-    if isinstance(promise, str):
-        promise = " ".join(promise.split()) or ROLE_PROMISE[stage]
-        if set("<>") & set(promise) or len(promise) > LONGEST_PROMISE or not promise.isprintable():
-            limit = f"without < and >, at most {LONGEST_PROMISE} characters"
-            found.append(Fault((*path, "promise"), f"expected one line of printable text {limit}"))
     faults += found
     if found:
         return None
     form = msgspec.convert(tree, WrittenCriteria)
     return Criteria(
-        promise=promise,
+        promise=" ".join(form.promise.split()) or ROLE_PROMISE[stage],
         description=form.description,
         verification=_verification(form.verification_config, form.verification_method),
         max_iterations=form.max_iterations,
@@ -94,11 +92,6 @@ def canonical(completion: Mapping[str, Any]) -> dict[str, Json]:
     return whole
 
 
-def part_verification(part: Part) -> Verification:
-    """The verification of a part whose criteria were read without faults."""
-    return _verification(part.config, part.method)
-
-
 def required_commands(verification: Verification, step: str) -> Iterator[tuple[str, External]]:
     """The commands without which a verification that was read without faults fails, each with the step that it is
     known as.
@@ -108,14 +101,14 @@ def required_commands(verification: Verification, step: str) -> Iterator[tuple[s
     elif isinstance(verification, MultiStage):
         for part in verification.stages:
             if part.required:
-                yield from required_commands(part_verification(part), f"{step}/{part.name}")
+                yield from required_commands(part.verification, f"{step}/{part.name}")
 
 
 def _criteria_tree(written: Any, path: JsonPath, faults: list[Fault]) -> Tree:
     if not isinstance(written, dict):
         faults.append(Fault(path, "expected keys and values, such as `promise: DONE`"))
         return {}
-    tree = _read(written, WrittenCriteria, path, faults)
+    tree = read_struct(written, WrittenCriteria, path, faults)
     config, method = tree.get("verificationConfig", {}), tree.get("verificationMethod", "string_match")
     if config and "verificationMethod" not in tree:
         faults.append(Fault(path, "`verificationMethod` is missing"))
@@ -134,19 +127,18 @@ def _config_tree(config: Json, method: str, path: JsonPath, faults: list[Fault],
         faults.append(Fault(path, "`string_match` takes no settings: it looks for the promise alone"))
         return {}
     found: list[Fault] = []
-    one_or_more = ("checkFor", "negativePatterns")
     lists = {
-        key: [item] if isinstance(item, str) and camel(key) in one_or_more else item for key, item in config.items()
+        key: [item] if isinstance(item, str) and camel(key) in _ONE_OR_MORE else item for key, item in config.items()
     }
-    tree = _read(lists, KINDS[method], path, found)
+    tree = read_struct(lists, KINDS[method], path, found)
     tree = {key: int(item) if isinstance(item, float) and item.is_integer() else item for key, item in tree.items()}
     if not found:
         found += _rules(_verification(tree, method), path)
     for index, part in enumerate(tree.get("stages", ()) if method == "multi_stage" else ()):
-        if (inner := part.get("config", {})) or part.get("method") in ("external", "semantic", "multi_stage"):
+        inner, kind = part.get("config", {}), part.get("method")
+        if kind in KINDS and isinstance(inner, dict) and (inner or kind != "string_match"):
             place = (*path, "stages", index, "config")
-            if part.get("method") in KINDS and isinstance(inner, dict):
-                part["config"] = _config_tree(inner, part["method"], place, found, depth=depth + 1)
+            part["config"] = _config_tree(inner, kind, place, found, depth=depth + 1)
     faults += found
     return tree
 
@@ -157,22 +149,10 @@ def _verification(config: Json, method: str) -> Verification:
 
 
 def _rules(verification: Verification, path: JsonPath) -> Iterator[Fault]:
+    """What types cannot tell."""
     match verification:
-        case External(command=command, working_dir=folder):
-            if not command.strip():
-                yield Fault((*path, "command"), "must not be empty")
-            if "\0" in command + folder:
-                yield Fault((*path, "command"), "must not hold a NUL character")
-            where = PurePosixPath(folder)
-            if where.is_absolute() or ".." in where.parts or not folder.strip():
-                yield Fault((*path, "workingDir"), "must be a folder of the repository, from its root")
-        case Semantic(check_for=wanted, negative_patterns=unwanted):
-            if not wanted and not unwanted:
-                yield Fault(path, "`checkFor` or `negativePatterns` is needed")
-            for key, texts in (("checkFor", wanted), ("negativePatterns", unwanted)):
-                yield from (
-                    Fault((*path, key, at), "must not be empty") for at, text in enumerate(texts) if not text.strip()
-                )
+        case Semantic(check_for=(), negative_patterns=()):
+            yield Fault(path, "`checkFor` or `negativePatterns` is needed")
         case MultiStage(stages=parts):
             yield from _part_rules(parts, (*path, "stages"))
 
@@ -182,11 +162,8 @@ def _part_rules(parts: tuple[Part, ...], path: JsonPath) -> Iterator[Fault]:
         yield Fault(path, "at least one stage is needed")
     names: set[str] = set()
     for index, part in enumerate(parts):
-        if not part.name.strip() or part.name in names:
+        if part.name in names:
             yield Fault((*path, index, "name"), "each stage needs a name of its own")
-        elif len(part.name) > LONGEST_PART_NAME or not part.name.isprintable():
-            limit = f"at most {LONGEST_PART_NAME} characters"
-            yield Fault((*path, index, "name"), f"expected one line of printable text, {limit}")
         if unknown := [name for name in part.needs if name not in names]:
             yield Fault((*path, index, "needs"), f"'{escaped(unknown[0])}' is the name of no earlier stage")
         names.add(part.name)
@@ -198,14 +175,11 @@ def _part_rules(parts: tuple[Part, ...], path: JsonPath) -> Iterator[Fault]:
 def override_faults(overrides: Any, path: JsonPath) -> Iterator[Fault]:
     """Everything wrong with a task's `overrides`."""
     faults: list[Fault] = []
-    tree = _read(_of_this_edition(overrides), Overrides, path, faults)
+    tree = read_struct(_of_this_edition(overrides), Overrides, path, faults)
     yield from faults
-    if faults:
-        return
-    yield from stage_faults(tree.get("stages", ()), (*path, "stages"), may_be_empty=True)
-    yield from pattern_faults(tree.get("stopCriteria", {}), (*path, "stopCriteria"))
-    if "\0" in tree.get("executor", ""):
-        yield Fault((*path, "executor"), "must not hold a NUL character")
+    if not faults:
+        yield from stage_faults(tree.get("stages", ()), (*path, "stages"), may_be_empty=True)
+        yield from pattern_faults(tree.get("stopCriteria", {}), (*path, "stopCriteria"))
 
 
 def pattern_faults(stop_criteria: Tree, path: JsonPath) -> Iterator[Fault]:
@@ -226,7 +200,7 @@ def stage_faults(stages: Sequence[str], path: JsonPath, *, may_be_empty: bool = 
 
 def task_in_one_form(task: Task) -> Task:
     """A task whose criteria and overrides are valid, with them in the form that Ralph writes."""
-    overrides = _read(_of_this_edition(task.overrides), Overrides, (), [])
+    overrides = read_struct(_of_this_edition(task.overrides), Overrides, (), [])
     return msgspec.structs.replace(task, completion=canonical(task.completion), overrides=overrides)
 
 
@@ -238,16 +212,3 @@ def _of_this_edition(overrides: Any) -> Any:
     most = overrides.get("maxIterations", overrides.get("max_iterations"))
     limits = rest.get("limits", {})
     return {**rest, "limits": {"maxIterations": most, **limits}} if isinstance(limits, dict) else overrides
-
-
-def _read(value: Any, struct: type[Settings], path: JsonPath, faults: list[Fault]) -> Tree:
-    """Like `read_struct`, without the `+` that adds to the lists of other files: criteria stand in one file alone."""
-    before = len(faults)
-    tree = read_struct(value, struct, path, faults)
-    if len(faults) == before:
-        try:
-            msgspec.convert(tree, struct)
-        except msgspec.ValidationError as error:
-            place, message = explained(error, struct)
-            faults.append(Fault((*path, *place), message))
-    return tree

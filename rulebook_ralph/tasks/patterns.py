@@ -109,37 +109,21 @@ class _Glob:
     def __init__(self, glob: str) -> None:
         self._is_folder = glob.endswith("/")
         names = glob.strip("/").removeprefix("./").split("/")
-        if "/" not in glob.rstrip("/"):
-            names = [_DEEP, *names]
-        if names[-1] == _DEEP:
-            names.append("*")
-        self._parts = [None if name == _DEEP else re.compile(_pattern(name)) for name in names if name]
+        names = [_DEEP, *names] if "/" not in glob.rstrip("/") else names
+        self._parts: list[re.Pattern[str] | None] = []  # None, for `**`, never twice behind each other
+        for name in filter(None, [*names, "*"] if names[-1] == _DEEP else names):
+            if name != _DEEP:
+                plain = _ESCAPED.sub(lambda found: f"[{found[1]}]", name)
+                self._parts.append(re.compile(translate(plain.replace("[^", "[!"))))  # its stars never backtrack
+            elif self._parts[-1:] != [None]:
+                self._parts.append(None)
 
     def match(self, names: list[str]) -> bool:
-        end = len(self._parts)
-        reached = self._past_deep({0})
+        reached = {0}
         for index, name in enumerate(names):
-            following = set()
-            for at in reached:
-                part = self._parts[at] if at < end else None
-                if at < end and (part is None or part.fullmatch(name)):
-                    following.add(at if part is None else at + 1)
-            reached = self._past_deep(following)
-            if end in reached:
+            reached |= {at + 1 for at in reached if self._parts[at] is None}  # it may stand for no folder at all
+            parts = [(at, self._parts[at]) for at in reached]
+            reached = {at if part is None else at + 1 for at, part in parts if part is None or part.fullmatch(name)}
+            if len(self._parts) in reached:
                 return not self._is_folder or index + 1 < len(names)
         return False
-
-    def _past_deep(self, reached: set[int]) -> set[int]:
-        """With the places behind a `**`, which may stand for no folder at all."""
-        for at in sorted(reached):
-            following = at
-            while following < len(self._parts) and self._parts[following] is None:
-                following += 1
-                reached.add(following)
-        return reached
-
-
-def _pattern(name: str) -> str:
-    """The regular expression of one name; its stars never backtrack."""
-    plain = _ESCAPED.sub(lambda found: f"[{found[1]}]", name)
-    return translate(plain.replace("[^", "[!"))

@@ -28,6 +28,11 @@ def matching(pattern: str, says: str) -> msgspec.Meta:
     return msgspec.Meta(pattern=pattern, extra={"says": says})
 
 
+INSIDE = r"^(?!/|([^\0]*/)?\.\.(/|$))[^\0]*"
+"""A path from the repository's root, which leads nowhere else, as far as its text tells."""
+Filled = Annotated[str, matching(r"\S", "must not be empty")]
+Folder = Annotated[str, matching(rf"{INSIDE}\S", "must be a folder of the repository, from its root")]
+
 _DURATION = re.compile(
     r"(?=.)(?:(?P<d>\d+(?:\.\d+)?)d)?(?:(?P<h>\d+(?:\.\d+)?)h)?(?:(?P<m>\d+(?:\.\d+)?)m)?(?:(?P<s>\d+(?:\.\d+)?)s)?",
     re.ASCII,
@@ -126,8 +131,12 @@ def _alternatives(annotation: Any) -> tuple[Any, ...]:
 # Reading
 
 
-def read_struct(value: Any, struct: type[msgspec.Struct], path: JsonPath, faults: list[Fault]) -> Tree:
-    """The keys and values of one struct in the one form; what is wrong is added to `faults`."""
+def read_struct(
+    value: Any, struct: type[msgspec.Struct], path: JsonPath, faults: list[Fault], *, layered: bool = False
+) -> Tree:
+    """The keys and values of one struct in the one form; what is wrong is added to `faults`. `layered`: in a file that
+    is laid over others `+key` adds to a list.
+    """
     if value is None:  # a section with all its keys still commented out
         value = {}
     if not isinstance(value, dict):
@@ -137,23 +146,24 @@ def read_struct(value: Any, struct: type[msgspec.Struct], path: JsonPath, faults
     refuses_unknown = struct.__struct_config__.forbid_unknown_fields
     tree: Tree = {}
     for key, item in value.items():
-        plus, name = ("+", key[1:]) if key.startswith("+") else ("", key)
+        plus, name = ("+", key[1:]) if layered and key.startswith("+") else ("", key)
         name = name if name in known else camel(name)
         if name not in known:
-            faults += [Fault((*path, key), _unknown(name, known))] if refuses_unknown else []
+            faults += [Fault((*path, key), unknown_key(name, known))] if refuses_unknown else []
         elif plus and item_type(known[name].type) is None:
             faults.append(Fault((*path, key), f"`+` adds to a list, and `{name}` is none"))
         elif plus + name in tree:
             faults.append(Fault((*path, key), f"is the same key as `{plus}{name}`, which is there already"))
         elif item is not None or not _is_container(known[name].type):
-            tree[plus + name] = _value(item, known[name].type, (*path, key), faults)
+            tree[plus + name] = _value(item, known[name].type, (*path, key), faults, layered)
     for name, info in known.items():
         if info.required and name not in tree and not any(fault.path == (*path, name) for fault in faults):
             faults.append(Fault(path, f"`{name}` is missing"))
     return tree
 
 
-def _unknown(name: str, known: Collection[str]) -> str:
+def unknown_key(name: str, known: Collection[str]) -> str:
+    """What is said of a key that nobody knows."""
     near = nearest(name, known)
     return f"unknown key; did you mean `{near}`?" if near else f"unknown key; known: {', '.join(known)}"
 
@@ -162,19 +172,19 @@ def _is_container(annotation: Any) -> bool:
     return bool(struct_in(annotation) or item_type(annotation) or struct_by_name(annotation))
 
 
-def _value(value: Any, annotation: Any, path: JsonPath, faults: list[Fault]) -> Any:
+def _value(value: Any, annotation: Any, path: JsonPath, faults: list[Fault], layered: bool) -> Any:
     if (nested := struct_in(annotation)) is not None:
-        return read_struct(value, nested, path, faults)
+        return read_struct(value, nested, path, faults, layered=layered)
     if (items := item_type(annotation)) is not None:
         if not isinstance(value, (list, tuple)):
             faults.append(Fault(path, f"expected a list, got {_kind(value)}"))
             return []
-        return [_value(item, items, (*path, index), faults) for index, item in enumerate(value)]
+        return [_value(item, items, (*path, index), faults, layered) for index, item in enumerate(value)]
     if (named := struct_by_name(annotation)) is not None:
         if not isinstance(value, dict):
             faults.append(Fault(path, f"expected keys and values, got {_kind(value)}"))
             return {}
-        return {key: read_struct(item, named, (*path, key), faults) for key, item in value.items()}
+        return {key: read_struct(item, named, (*path, key), faults, layered=layered) for key, item in value.items()}
     if isinstance(value, str) and is_duration(annotation):
         if (found := seconds(value)) is None:
             message = f"expected seconds, or a time such as 90s, 15m or 1h30m, got '{escaped(value)}'"

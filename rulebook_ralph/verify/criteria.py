@@ -21,7 +21,6 @@ from rulebook_ralph.tasks.criteria import (
     Verification,
     with_acceptance_criteria,
 )
-from rulebook_ralph.tasks.criteria_reading import part_verification
 from rulebook_ralph.tasks.results import (
     AskedItem,
     CheckResult,
@@ -216,7 +215,7 @@ class _Verifier:
         def run(part: Part) -> Verified:
             missing = next((name for name in part.needs if name in done and not done[name].passed), "")
             path = f"{step}/{part.name}"
-            found = _not_run(part, path, missing) if missing else self.check(part_verification(part), path)
+            found = _not_run(part, path, missing) if missing else self.check(part.verification, path)
             return found if part.required else _optional(found)
 
         waiting = multi.stages

@@ -187,22 +187,6 @@ Patterns discovered by me
     assert parsed.errors == ("disk full", "disk slow")
 
 
-@each_of(
-    ("text", "claims"),
-    [
-        ("All the tests pass.", {"tests": True}),
-        ("tests are green and the linter is clean", {"tests": True, "lint": True}),
-        ("no lint errors, no type errors", {"lint": True, "typecheck": True}),
-        ("12 passed, 2 failed; earlier all tests passed", {"tests": False}),
-        ("12 passed, 0 failed", {}),
-        ("tests still fail; lint failed; typecheck fails", {"tests": False, "lint": False, "typecheck": False}),
-        ("I wrote tests for the passport", {}),
-    ],
-)
-def test_claims_of_quality_in_prose(text: str, claims: dict[str, bool]) -> None:
-    assert _parse(text).quality_claims == claims
-
-
 def test_commit_messages_of_tools() -> None:
     commands = [
         "git commit -m 'Add it'",

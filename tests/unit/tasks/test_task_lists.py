@@ -199,7 +199,7 @@ BAD_FILES = {
     "task:\n  id: a\n  title: t\n  outcome: x\n  completion:\n    outcome: y\n": "tasks.yaml:6: $.task.completion.outcome: is the same key as `outcome`, which is there already",
     "task:\n  id: a\n  title: t\n  completion:\n    codr: {}\n": "tasks.yaml:5: $.task.completion.codr: unknown key; did you mean `coder`?",
     "task:\n  id: a\n  title: t\n  completion:\n    qa:\n      verification_method: external\n      verification_config:\n        comand: x\n": "tasks.yaml:8: $.task.completion.qa.verification_config.comand: unknown key; did you mean `command`?",
-    "- id: a\n  title: t\n  qa:\n    promise: <x>\n": "tasks.yaml:4: $[0].qa.promise: expected one line of printable text",
+    "- id: a\n  title: t\n  qa:\n    promise: <x>\n": "tasks.yaml:4: $[0].qa.promise: expected one line of text",
     "- id: a\n  title: t\n  overrides:\n    stop_criteria:\n      success_regex: '('\n": "tasks.yaml:3: $[0].overrides.stopCriteria.successRegex: is no regular expression",
 }  # fmt: skip
 

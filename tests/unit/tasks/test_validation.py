@@ -147,7 +147,7 @@ def test_each_fault_of_criteria_is_told_once_with_its_line(root: Path) -> None:
     _put(root, CRITERIA)
     assert [line.removeprefix(f"{PRD}:") for line in _told(root)] == [
         "6: $.tasks[0].completion.coder.promis: unknown key; did you mean `promise`?",
-        "8: $.tasks[0].completion.qa.verification_config.command: must not be empty",
+        "8: $.tasks[0].completion.qa.verification_config.command: must not be empty, nor hold a NUL character",
         "10: $.tasks[1].completion.coder.promise: expected a string, got a whole number",
         "10: $.tasks[1].overrides.stopCriteria.successRegex: is no regular expression: missing ) at position 1",
         "13: $.tasks[2].overrides.stages: each stage once, in the order coder, reviewer, tester, qa",
