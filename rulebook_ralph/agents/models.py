@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -28,10 +29,6 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.process.box import Box
 from rulebook_ralph.tasks.results import AgentFault, AgentResult, ErrorKind
 from rulebook_ralph.tasks.text import clipped
-
-if TYPE_CHECKING:
-    from anthropic import Anthropic
-    from anthropic.types import Message
 
 ALIASES: Mapping[str, str] = {
     "haiku": "claude-haiku-5-5",
@@ -103,10 +100,9 @@ class AnthropicModel:
 
     def __call__(self, question: Question) -> str:
         """The model's text. Raises ModelError, at once when the run is told to end."""
-        client = self._client()
-        answer: Future[Message] = Future()
+        answer: Future[object] = Future()
         # A daemon, so that neither ^C nor the end of the program waits for a server.
-        Thread(target=self._answer, args=(client, question, answer), name="ralph-judge", daemon=True).start()
+        Thread(target=self._answer, args=(question, answer), name="ralph-judge", daemon=True).start()
         deadline = time.monotonic() + self.timeout
         while not wait((answer,), _BETWEEN_LOOKS).done:
             if self.cancelled.is_set():
@@ -122,54 +118,35 @@ class AnthropicModel:
         self.spend((full_name(model), model, ANTHROPIC), usage_of(usage), None)
         return _text(message)
 
-    def _client(self) -> "Anthropic":
+    def _answer(self, question: Question, answer: Future[object]) -> None:
         key, token = (self.environment.get(name) or None for name in _KEYS)
-        if not (key or token):
-            raise _no_answer(_NO_KEY, "authentication")
         try:
-            client: Anthropic = import_module(ANTHROPIC).Anthropic(
+            anthropic = import_module(ANTHROPIC)
+            with anthropic.Anthropic(
                 api_key=key,
                 auth_token=None if key else token,
                 base_url=self.environment.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com",
                 timeout=self.timeout,
                 max_retries=self.retries,
-            )
-        except ImportError as error:
-            raise _no_answer(_NO_PACKAGE, "not-installed") from error
-        except Exception as error:
-            raise ModelError(f"the API cannot be used: {clipped(str(error))}") from error
-        return client
-
-    def _answer(self, client: "Anthropic", question: Question, answer: "Future[Message]") -> None:
-        try:
-            with client:
-                answer.set_result(self._asked(client, question))
+            ) as client:
+                schema = anthropic.transform_schema(dict(question.schema))
+                answer.set_result(self._asked(client.messages.create, question, schema))
         except Exception as error:  # noqa: BLE001 - told to whoever waits
             answer.set_exception(error)
 
-    def _asked(self, client: "Anthropic", question: Question) -> "Message":
+    def _asked(self, create: Callable[..., object], question: Question, schema: object) -> object:
         """With the answer bound to the schema, where the server knows how to do that."""
+        system, data = question.instructions, [{"role": "user", "content": question.data}]
+        ask = partial(create, model=full_name(question.model or self.model), max_tokens=_MAX_TOKENS, messages=data)
         if not self._plain:
             try:
-                return self._request(client, question, bound=True)
+                return ask(system=system, output_config={"format": {"type": "json_schema", "schema": schema}})
             except Exception as error:
                 if getattr(error, "status_code", None) != _BAD_REQUEST:
                     raise
-        message = self._request(client, question, bound=False)
+        message = ask(system=f"{system}\nThe schema of the answer:\n{schema}")
         self._plain = True
         return message
-
-    def _request(self, client: "Anthropic", question: Question, *, bound: bool) -> "Message":
-        schema = import_module(ANTHROPIC).transform_schema(dict(question.schema))
-        binding = {"output_config": {"format": {"type": "json_schema", "schema": schema}}} if bound else {}
-        create: Callable[..., Message] = client.messages.create
-        return create(
-            model=full_name(question.model or self.model),
-            max_tokens=_MAX_TOKENS,
-            system=question.instructions if bound else f"{question.instructions}\nThe schema of the answer:\n{schema}",
-            messages=[{"role": "user", "content": question.data}],
-            **binding,
-        )
 
 
 def _text(message: object) -> str:
@@ -190,6 +167,8 @@ def _failure(error: Exception, named_by: str) -> ModelError:
     slow.
     """
     name, status = type(error).__name__, getattr(error, "status_code", None)
+    if isinstance(error, ImportError):
+        return _no_answer(_NO_PACKAGE, "not-installed")
     if name == "APITimeoutError":
         return _no_answer("the API gave no answer in time", "cut-off")
     if name == "APIConnectionError":
