@@ -17,7 +17,7 @@ import click
 
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.process.cancellation import Cancellation, Either
+from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report.console import Console
 from rulebook_ralph.verify.redaction import Redactor
 
@@ -155,7 +155,7 @@ def interruptible(say: Callable[[], None] | None = None) -> Iterator[Cancellatio
         cancelled.set()
 
     def tell() -> None:
-        Either(cancelled, over).wait()  # a signal handler must not write
+        Cancellation(cancelled, over).wait()  # a signal handler must not write
         if asked and say is not None:
             say()
 

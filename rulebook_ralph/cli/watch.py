@@ -16,7 +16,7 @@ from rulebook_ralph.config.layers import user_config
 from rulebook_ralph.config.settings import Config, Limits
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git.repository import GitError
-from rulebook_ralph.process.cancellation import Cancellation, Either
+from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report import events
 from rulebook_ralph.report.console import Console
 from rulebook_ralph.run import lock, renewal
@@ -77,7 +77,7 @@ class _Watch:
         return last
 
     def _one(self, options: RunOptions) -> events.RunEnded:
-        cancelled = self.ended.follower()  # a run that breaks off ends its agents by it, and the watch goes on
+        cancelled = Cancellation(self.ended)  # a run that breaks off ends its agents by it, and the watch goes on
         ended = run_once(
             self.app, self.flags, options, self.console, cancelled, report=self._reported, spent=self.spent
         )
@@ -113,7 +113,7 @@ class _Watch:
         orders = Orders(self.ended, report=self.console.report, clock=self.app.clock)
         private = open_root(self.app)[1].private
         paths = (self.folder.prd, self.folder.config, user_config(self.app.home, self.app.environment))
-        stop = self.ended.follower()
+        stop = Cancellation(self.ended)
 
         def heard() -> None:
             if orders.paused.is_set():
@@ -174,7 +174,7 @@ def wait_for_change(paths: Collection[Path], stop: Cancellation, seconds: float,
         while (left := ends - time.monotonic()) > 0 and not stop.is_set():
             woken.clear()
             if (now := seen(paths)) == since:
-                Either(stop, woken).wait(min(_WITHOUT_EVENT, left))
+                Cancellation(stop, woken).wait(min(_WITHOUT_EVENT, left))
             elif not stop.wait(_QUIET) and seen(paths) == now:
                 return True
     return False

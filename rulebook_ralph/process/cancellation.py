@@ -9,7 +9,8 @@ from threading import Event
 
 
 class Cancellation(Event):
-    """A `threading.Event` with a file descriptor that is readable while the event is set.
+    """A `threading.Event` with a file descriptor that is readable while it is set itself. It counts as set, too, while
+    one of those is that it follows.
 
     It has no lock: a signal handler runs in the midst of whatever its thread does, also of `set`, `clear` or `wait`
     on this very event, and would wait for ever for a lock that its own thread holds.
@@ -17,40 +18,30 @@ class Cancellation(Event):
     `at_once` is set by a second order: what is to end gets no time for it any more. It is the same for followers.
     """
 
-    at_once: "Cancellation | None" = None
-
-    def __init__(self) -> None:
+    def __init__(self, *followed: "Cancellation") -> None:
         super().__init__()
+        self._followed = followed
         self._ordered = False
-        self._follower: Cancellation | None = None
+        self.at_once: Cancellation | None = next((each.at_once for each in followed if each.at_once), None)
         self._reader, self._writer = os.pipe()
-        os.set_blocking(self._reader, False)
-        os.set_blocking(self._writer, False)
-        weakref.finalize(self, _close, self._reader, self._writer)
+        for file in (self._reader, self._writer):
+            os.set_blocking(file, False)
+            weakref.finalize(self, os.close, file)
 
     @property
     def orders(self) -> "tuple[Cancellation, ...]":
-        return (self,)
+        """All that may be set: this one and those that it follows."""
+        return (self, *(order for each in self._followed for order in each.orders))
 
     def fileno(self) -> int:
         return self._reader
 
     def is_set(self) -> bool:
-        return self._ordered
+        return self._ordered or any(each.is_set() for each in self._followed)
 
     def set(self) -> None:
         self._ordered = True
         self._wake()
-        if self._follower is not None:
-            self._follower.set()
-
-    def follower(self) -> "Cancellation":
-        """One, instead of the last, that is set as soon as this is, and may be set alone."""
-        self._follower = follower = Cancellation()
-        follower.at_once = self.at_once
-        if self._ordered:
-            follower.set()
-        return follower
 
     def clear(self) -> None:
         self._ordered = False
@@ -59,24 +50,6 @@ class Cancellation(Event):
                 pass
         if self._ordered:  # set meanwhile, and its byte was read here
             self._wake()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        return Either(self).wait(timeout)
-
-    def _wake(self) -> None:
-        with suppress(BlockingIOError):  # full: readable already
-            os.write(self._writer, b"\0")
-
-
-class Either(Event):
-    """Set while one of several orders is; it is not set itself."""
-
-    def __init__(self, *orders: Cancellation) -> None:
-        super().__init__()
-        self.orders = orders
-
-    def is_set(self) -> bool:
-        return any(order.is_set() for order in self.orders)
 
     def wait(self, timeout: float | None = None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -90,7 +63,6 @@ class Either(Event):
             poll.poll(left if left is None else left * 1000)
         return True
 
-
-def _close(reader: int, writer: int) -> None:
-    os.close(reader)
-    os.close(writer)
+    def _wake(self) -> None:
+        with suppress(BlockingIOError):  # full: readable already
+            os.write(self._writer, b"\0")

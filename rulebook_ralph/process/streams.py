@@ -106,8 +106,8 @@ class Pump:
         self._selector.register(self._exit_file, selectors.EVENT_READ, self._exit)
         orders: tuple[Cancellation, ...] = getattr(cancelled, "orders", ())
         self._longest_wait = None if orders or cancelled is None else _PLAIN_EVENT_INTERVAL
-        self._at_once = [each.at_once for each in orders if each.at_once]
-        for order in (*orders, *self._at_once):
+        self._at_once = {each.at_once for each in orders if each.at_once}
+        for order in {*orders, *self._at_once}:
             self._selector.register(order, selectors.EVENT_READ, partial(self._selector.unregister, order))
 
     @property

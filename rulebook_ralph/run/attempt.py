@@ -14,7 +14,7 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git import attempts
 from rulebook_ralph.git.repository import GitError
 from rulebook_ralph.git.trees import Change, changes, merge_trees
-from rulebook_ralph.process.cancellation import Cancellation, Either
+from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report.events import AgentActivity, Notice
 from rulebook_ralph.run.commit import commit_of
 from rulebook_ralph.run.workers import Worker
@@ -170,7 +170,7 @@ def _execute(assignment: Assignment, worker: Worker, verifiers: Verifiers) -> Ag
     """Run the agent in its clone; secrets are taken out of everything it gave."""
     cancelled = verifiers.cancelled
     if isinstance(cancelled, Cancellation):
-        cancelled = Either(cancelled, worker.stopped)
+        cancelled = Cancellation(cancelled, worker.stopped)
     result = assignment.agent.run(
         Invocation(
             prompt=assignment.prompt,

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from rulebook_ralph.clock import Clock
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.process.cancellation import Cancellation, Either
+from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report.events import Event, IterationOpened, IterationSettled, Notice, Waiting, WithinIteration
 from rulebook_ralph.run import lock
 from rulebook_ralph.run.inbox import Inbox, ask, post
@@ -123,7 +123,7 @@ class Orders:
         self._inbox: Inbox | None = None
         self._wake: Callable[[], None] = _nothing
         self.paused = Cancellation()
-        self.either = Either(cancelled, self.paused) if isinstance(cancelled, Cancellation) else cancelled
+        self.either = Cancellation(cancelled, self.paused) if isinstance(cancelled, Cancellation) else cancelled
 
     @contextmanager
     def heard(self, private: Path, *, name: str = lock.LOCK, wake: Callable[[], None] | None = None) -> Iterator[None]:

@@ -16,7 +16,7 @@ import pytest
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.process import tree
 from rulebook_ralph.process.box import Box, probe_box
-from rulebook_ralph.process.cancellation import Cancellation, Either
+from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.process.supervisor import Command, Ended, ProcessLimits, run
 
 SHORT = ProcessLimits(interrupt_grace=0.15, terminate_grace=0.15)
@@ -300,7 +300,7 @@ def test_a_second_order_kills_without_waiting_any_longer(tmp_path: Path, box: Bo
         at_once.set()
 
     threading.Thread(target=order).start()
-    ended = run(command, cancelled=Either(cancelled, Cancellation()), limits=limits(interrupt_grace=100))
+    ended = run(command, cancelled=Cancellation(cancelled, Cancellation()), limits=limits(interrupt_grace=100))
     assert (ended.killed_by, ended.exit_code) == ("interrupted", -signal.SIGKILL)
     assert ended.duration_ms < 60_000
 

@@ -8,13 +8,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Event
 from types import CodeType, FrameType
 
 import pytest
 
 from rulebook_ralph.cli.app import interruptible
-from rulebook_ralph.process.cancellation import Cancellation, Either
+from rulebook_ralph.process.cancellation import Cancellation
 
 Trace = Callable[[FrameType, str, object], "Trace | None"]
 
@@ -41,15 +40,15 @@ def test_every_thread_that_waits_is_woken() -> None:
     order, other = Cancellation(), Cancellation()
     woken: list[bool] = []
     threads = [threading.Thread(target=lambda: woken.append(order.wait(10))) for _ in range(4)]
-    threads.append(threading.Thread(target=lambda: woken.append(Either(other, order).wait(10))))
+    threads.append(threading.Thread(target=lambda: woken.append(Cancellation(other, order).wait(10))))
     for thread in threads:
         thread.start()
     order.set()
     for thread in threads:
         thread.join(10)
     assert woken == [True] * 5
-    assert not Either(other).wait(0.001)
-    assert not Either(other, other).is_set()
+    assert not Cancellation(other).wait(0.001)
+    assert not Cancellation(other, other).is_set()
 
 
 @contextmanager
@@ -95,13 +94,13 @@ def guarded() -> Iterator[None]:
         ("set", lambda order: order.set()),
         ("clear", lambda order: order.clear()),
         ("wait", lambda order: order.wait(0)),
-        ("either", lambda order: Either(Cancellation(), order).wait(0.001)),
+        ("wait", lambda order: Cancellation(Cancellation(), order).wait(0.001)),
     ],
 )
 def test_a_signal_at_any_line_of_it_never_locks_its_own_thread(
     name: str, call: Callable[[Cancellation], object]
 ) -> None:
-    function = Either.wait if name == "either" else getattr(Cancellation, name)
+    function = getattr(Cancellation, name)
     handler = signal.signal(signal.SIGUSR1, lambda *_: order.set())
     try:
         for number in range(1, 20):
@@ -166,16 +165,14 @@ def test_the_first_signal_after_an_order_from_elsewhere_still_only_asks() -> Non
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_it_is_an_event_for_those_who_want_one() -> None:
-    assert isinstance(Cancellation(), Event)
-
-
-def test_a_follower_is_set_with_its_leader_and_alone() -> None:
+def test_what_follows_others_is_set_with_each_of_them_and_alone() -> None:
     leader = Cancellation()
-    first, second = leader.follower(), leader.follower()
+    leader.at_once = Cancellation()
+    first, second = Cancellation(Cancellation(), leader), Cancellation(leader)
     first.set()
     assert not leader.is_set()
     assert not second.wait(0)
     leader.set()
     assert second.wait(0)
-    assert leader.follower().is_set()
+    assert Cancellation(leader).is_set()
+    assert second.at_once is leader.at_once
