@@ -274,10 +274,6 @@ def _tell_of_reading(console: Console, result: Result) -> None:
         console.line(f"no longer in the source, kept: {', '.join(merged.vanished)}")
     if merged.ticked:
         console.line(f"ticked in the source, but not verified, so still to be done: {some(merged.ticked)}")
-    for each in merged.differs:
-        missing = counted(len(each.missing), "other criterion", "other criteria")
-        more = [f"lists {missing}"] if each.missing else []
-        more += [f"has other criteria for {', '.join(each.stages)}"] if each.stages else []
-        console.line(f"{each.task_id}: its source {' and '.join(more)}")
     if merged.differs:
+        console.line("\n".join(merged.differs))
         console.line("prd.json is kept as it is; --update takes over what the source says of these tasks")

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from rulebook_ralph.tasks.importers.source import SUFFIXES, RefusedTasksError, is_of_words, word_id
 from rulebook_ralph.tasks.model import Prd, Task, problem_with_id
-from rulebook_ralph.tasks.text import Problem
+from rulebook_ralph.tasks.text import Problem, counted
 
 ID_IN_SOURCE = "idInSource"
 """Where the id that a task has in its own file stands in its metadata, when it is called otherwise in the PRD."""
@@ -22,26 +22,16 @@ _SAYS_NOTHING = frozenset(("tasks", "task", "todo", "plan", "prd", "readme", "ch
 
 
 @dataclass(frozen=True, slots=True)
-class SourceDifference:
-    """A pending task whose source now says otherwise than the PRD. `missing` are the acceptance criteria that the PRD
-    does not have, `stages` those for which the source has criteria that differ.
-    """
-
-    task_id: str
-    missing: tuple[str, ...] = ()
-    stages: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Merge:
-    """`prd` is the very one given if nothing changed. `problems` are lines about tasks not taken over, `ticked` the
-    tasks still to be completed whose source says that they are done, `updated` those that have its criteria now.
+    """`prd` is the very one given if nothing changed. `differs` says how the source of pending tasks is another now,
+    `updated` are those that have its criteria, `problems` lines about tasks not taken over, `ticked` those still to be
+    completed whose source says that they are done.
     """
 
     prd: Prd
     added: tuple[str, ...] = ()
     vanished: tuple[str, ...] = ()
-    differs: tuple[SourceDifference, ...] = ()
+    differs: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     ticked: tuple[str, ...] = ()
     updated: tuple[str, ...] = ()
@@ -64,7 +54,7 @@ def merge(
     """
     known = {task.id.casefold(): task for task in prd.tasks}
     added: list[Task] = []
-    differs: list[SourceDifference] = []
+    differs: dict[str, str] = {}
     problems: list[str] = []
     ticked: dict[str, None] = {}
     for task in imported:
@@ -79,8 +69,8 @@ def merge(
         else:
             if task.status == "completed" != existing.status:
                 ticked[task.id] = None
-            if difference := _difference(existing, task):
-                differs.append(difference)
+            if told := _difference(existing, task):
+                differs[task.id] = told
                 if update:
                     prd = prd.replacing(_updated(existing, task))
     ids = {task.id for task in known.values()}
@@ -94,17 +84,20 @@ def merge(
             for task in prd.tasks
             if task.source and _origin(task) in folders and task.id.casefold() not in there
         ),
-        differs=() if update else tuple(differs),
+        differs=() if update else tuple(differs.values()),
         problems=tuple(problems),
         ticked=tuple(ticked),
-        updated=tuple(difference.task_id for difference in differs) if update else (),
+        updated=tuple(differs) if update else (),
     )
 
 
-def _difference(existing: Task, imported: Task) -> SourceDifference | None:
-    missing = tuple(one for one in imported.acceptance_criteria if one not in existing.acceptance_criteria)
-    other = tuple(stage for stage, each in imported.completion.items() if existing.completion.get(stage) != each)
-    return SourceDifference(existing.id, missing, other) if existing.status == "pending" and missing + other else None
+def _difference(existing: Task, imported: Task) -> str:
+    """What the source of a pending task says otherwise than the PRD; empty where that is nothing that counts."""
+    missing = {one for one in imported.acceptance_criteria if one not in existing.acceptance_criteria}
+    other = [stage for stage, each in imported.completion.items() if existing.completion.get(stage) != each]
+    told = [f"lists {counted(len(missing), 'other criterion', 'other criteria')}"] if missing else []
+    told += [f"has other criteria for {', '.join(other)}"] if other else []
+    return f"{existing.id}: its source {' and '.join(told)}" if told and existing.status == "pending" else ""
 
 
 def _updated(existing: Task, imported: Task) -> Task:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks.importers import checklist, task_files
-from rulebook_ralph.tasks.importers.merge import SourceDifference, id_in_source, merge, told_apart
+from rulebook_ralph.tasks.importers.merge import id_in_source, merge, told_apart
 from rulebook_ralph.tasks.importers.source import RefusedTasksError
 from rulebook_ralph.tasks.model import PRD_VERSION, Prd, Task
 from rulebook_ralph.tasks.prd_file import problems_of
@@ -212,7 +212,7 @@ def test_more_criteria_in_the_source_of_a_pending_task_are_said_and_not_taken() 
         rulebook_task("shrunk", acceptanceCriteria=["c"]),
     ]
     after = merge(before, imported)
-    assert after.differs == (SourceDifference("grown", ("b", "c")), SourceDifference("shrunk", ("c",)))
+    assert after.differs == ("grown: its source lists 2 other criteria", "shrunk: its source lists 1 other criterion")
     assert after.prd is before
     updated = merge(before, imported, update=True)
     assert (updated.differs, updated.updated) == ((), ("grown", "shrunk"))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rulebook_ralph.tasks.importers.merge import SourceDifference, merge
+from rulebook_ralph.tasks.importers.merge import merge
 from rulebook_ralph.tasks.importers.source import RefusedTasksError, SourceReading
 from rulebook_ralph.tasks.importers.task_lists import read_all
 from rulebook_ralph.tasks.model import Prd, Task
@@ -243,7 +243,7 @@ def test_a_second_import_resets_nothing_and_says_what_differs(tmp_path: Path) ->
     changed = _read(tmp_path, WHOLE.replace("AUTH_QA_COMPLETE", "QA").replace("Invalid tokens", "No tokens"))
     again = merge(mine, changed.tasks, folders=changed.folders)
     assert again.prd is mine
-    assert again.differs == (SourceDifference("TASK-001", ("No tokens return 401",), ("qa",)),)
+    assert again.differs == ("TASK-001: its source lists 1 other criterion and has other criteria for qa",)
     other = _read(tmp_path, "- {id: other, title: t}\n")
     assert merge(mine, other.tasks, folders=other.folders).vanished == ("TASK-001",)
     assert merge(mine, [], folders=["."]).vanished == ()
