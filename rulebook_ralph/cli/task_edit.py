@@ -1,6 +1,5 @@
 """`ralph task add` and `edit`: a task's words, by options or in an editor, where they are YAML."""
 
-import io
 import shlex
 import tempfile
 from collections.abc import Callable, Mapping
@@ -12,6 +11,7 @@ import click
 from rulebook_ralph.cli.app import App
 from rulebook_ralph.cli.delivery import TASKS_STAY, deliver
 from rulebook_ralph.cli.places import refuse_agents, state_folder
+from rulebook_ralph.config.editing import block_lines, one_line
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.tasks.criteria import STAGES
 from rulebook_ralph.tasks.edits import Add, Edit, EditRefusedError, TaskChange, find, words_of
@@ -231,15 +231,15 @@ def _in_file(fault: Fault, file: Path, lines: dict[JsonPath, int]) -> str:
 
 def yaml_text(words: Json, *, heading: str = "") -> str:
     """The words as a YAML document, texts of several lines as blocks; `heading` becomes comment lines."""
-    from ruamel.yaml import YAML  # noqa: PLC0415 - 22 ms
-
-    yaml = YAML()
-    yaml.width = 100
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    text = io.StringIO()
-    yaml.dump(_readable(words), text)
-    comment = "".join(f"# {line}\n" for line in heading.splitlines())
-    return comment + text.getvalue()
+    lines = [f"# {line}" for line in heading.splitlines()]
+    for key, value in words.items():
+        parts = value.split("\n") if isinstance(value, str) else []
+        is_plain = all(part.isprintable() and part == part.rstrip() for part in parts)
+        if is_plain and len(parts) > 1 and parts[-1] and parts[0] and parts[0][0] != " ":
+            lines += [f"{one_line(key)}: |-", *(f"  {part}".rstrip() for part in parts)]
+        else:
+            lines += block_lines({key: value})
+    return "\n".join(lines) + "\n"
 
 
 def words_of_yaml(text: str, *, name: str) -> tuple[Json, dict[JsonPath, int]]:
@@ -253,25 +253,3 @@ def words_of_yaml(text: str, *, name: str) -> tuple[Json, dict[JsonPath, int]]:
     if not isinstance(document.value, dict):
         raise RalphError(f"{name}: expected keys and values" if document.value is not None else f"{name}: is empty")
     return document.value, dict(document.lines)
-
-
-def _readable(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {_styled(key): _readable(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_readable(item) for item in value]
-    return _styled(value) if isinstance(value, str) else value
-
-
-def _styled(text: str) -> str:
-    """The text in the style that a person reads best and that gives it back as it was."""
-    from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString  # noqa: PLC0415 - see above
-
-    lines = text.split("\n")
-    plain = bool(lines[0].strip()) and not lines[0].startswith(" ") and all(line == line.rstrip() for line in lines)
-    styled: str = text
-    if not all(line.isprintable() for line in lines):
-        styled = DoubleQuotedScalarString(text)
-    elif plain and len(lines) > 1:
-        styled = LiteralScalarString(text)
-    return styled
