@@ -11,10 +11,9 @@ from itertools import dropwhile
 from typing import Self
 
 from rulebook_ralph.agents.agent import Invocation
-from rulebook_ralph.agents.api_errors import fault
 from rulebook_ralph.agents.cli import CliAgent
 from rulebook_ralph.agents.command import PlainTextReader
-from rulebook_ralph.agents.fields import added
+from rulebook_ralph.agents.events import added, fault
 from rulebook_ralph.agents.reader import MAX_TOOL_RESULTS, tool_result
 from rulebook_ralph.tasks.results import AgentResult, ErrorKind, Usage
 

@@ -13,9 +13,19 @@ from typing import Any
 from msgspec.structs import replace
 
 from rulebook_ralph.agents.agent import Invocation, Probe
-from rulebook_ralph.agents.api_errors import api_error, fault, kind_of_status
 from rulebook_ralph.agents.cli import CliAgent, conclude, output_sample
-from rulebook_ralph.agents.fields import added, count, dollars, items, table, text, usage_of
+from rulebook_ralph.agents.events import (
+    added,
+    api_error,
+    count,
+    dollars,
+    fault,
+    items,
+    kind_of_status,
+    table,
+    text,
+    usage_of,
+)
 from rulebook_ralph.agents.limit_times import iso_time, local_clock
 from rulebook_ralph.agents.reader import MessageReader
 from rulebook_ralph.process.supervisor import Ended

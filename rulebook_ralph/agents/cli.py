@@ -17,7 +17,7 @@ from typing import ClassVar, Literal
 from msgspec.structs import replace
 
 from rulebook_ralph.agents.agent import Invocation, Probe, Report
-from rulebook_ralph.agents.api_errors import MAX_MESSAGE, fault
+from rulebook_ralph.agents.events import MAX_MESSAGE, fault
 from rulebook_ralph.agents.limit_times import local_clock
 from rulebook_ralph.agents.reader import Reader
 from rulebook_ralph.agents.registry import model_options

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from rulebook_ralph.agents.cli import CliAgent
-from rulebook_ralph.agents.fields import MAX_DENIALS, first_line, items, plain_text, table, text, usage_of
+from rulebook_ralph.agents.events import MAX_DENIALS, first_line, items, plain_text, table, text, usage_of
 from rulebook_ralph.agents.reader import EventReader
 from rulebook_ralph.process.supervisor import Ended
 from rulebook_ralph.report.events import AgentActivity

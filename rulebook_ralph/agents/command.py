@@ -13,9 +13,8 @@ from typing import Any, ClassVar, Self
 from msgspec.structs import replace
 
 from rulebook_ralph.agents.agent import Invocation, Probe, Report
-from rulebook_ralph.agents.api_errors import fault
 from rulebook_ralph.agents.cli import missing, prompt_file, run_agent, visible, words
-from rulebook_ralph.agents.fields import dollars, first_line, text, usage_of
+from rulebook_ralph.agents.events import dollars, fault, first_line, text, usage_of
 from rulebook_ralph.agents.limit_times import Now
 from rulebook_ralph.agents.reader import TEXT_HEAD, TEXT_TAIL, EventReader, Reader
 from rulebook_ralph.config.settings import Executor

@@ -5,7 +5,7 @@ of JSON events. All that is known of them here is from their documentation.
 from typing import Any
 
 from rulebook_ralph.agents.cli import CliAgent
-from rulebook_ralph.agents.fields import added, count, first_line, table, text, usage_of
+from rulebook_ralph.agents.events import added, count, first_line, table, text, usage_of
 from rulebook_ralph.agents.reader import EventReader, MessageReader
 from rulebook_ralph.tasks.results import AgentFault, Usage
 
@@ -41,7 +41,7 @@ _COPILOT_CODES = {
     "rate_limit": "rate_limit_error",
     "context_limit": "context_length_exceeded",
 }
-"""Its types of errors as the codes that api_errors.py knows."""
+"""Its types of errors as the codes that events.py knows."""
 
 _COPILOT_DENIED = ("denied", "rejected", "permission")
 

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from rulebook_ralph.agents.agent import Report
-from rulebook_ralph.agents.api_errors import fault
 from rulebook_ralph.agents.cli import CliAgent
-from rulebook_ralph.agents.fields import ANTHROPIC_USAGE, count, first_line, table, text, usage_of
+from rulebook_ralph.agents.events import ANTHROPIC_USAGE, count, fault, first_line, table, text, usage_of
 from rulebook_ralph.agents.limit_times import Now
 from rulebook_ralph.agents.reader import TEXT_HEAD, TEXT_TAIL, EventReader, MessageReader, Reader
 from rulebook_ralph.process.streams import HeadTail

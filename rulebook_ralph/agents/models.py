@@ -20,8 +20,7 @@ from msgspec.structs import replace
 
 from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.agent import Agent, AgentLimits, Invocation
-from rulebook_ralph.agents.api_errors import kind_of_status
-from rulebook_ralph.agents.fields import ANTHROPIC_USAGE, table, text, usage_of
+from rulebook_ralph.agents.events import ANTHROPIC_USAGE, kind_of_status, table, text, usage_of
 from rulebook_ralph.agents.prices import ModelSpend
 from rulebook_ralph.agents.question import ANTHROPIC, Ask, ModelError, Question
 from rulebook_ralph.config.settings import Executor

@@ -7,9 +7,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from rulebook_ralph.agents.agent import Invocation
-from rulebook_ralph.agents.api_errors import api_error, fault
 from rulebook_ralph.agents.cli import CliAgent
-from rulebook_ralph.agents.fields import added, count, dollars, table, text
+from rulebook_ralph.agents.events import added, api_error, count, dollars, fault, table, text
 from rulebook_ralph.agents.limit_times import iso_after
 from rulebook_ralph.agents.reader import EventReader
 from rulebook_ralph.tasks.results import AgentFault, ErrorKind, Usage

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from rulebook_ralph.agents.fields import added
+from rulebook_ralph.agents.events import added
 from rulebook_ralph.agents.registry import capabilities_of, chosen_model
 from rulebook_ralph.config.settings import Executor, Price
 from rulebook_ralph.tasks.results import AgentResult, Usage

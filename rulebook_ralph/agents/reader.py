@@ -8,14 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from rulebook_ralph.agents.agent import Report
-from rulebook_ralph.agents.api_errors import MAX_MESSAGE, api_error, fault
-from rulebook_ralph.agents.fields import (
+from rulebook_ralph.agents.events import (
     ANTHROPIC_USAGE,
     MAX_DENIALS,
+    MAX_MESSAGE,
     added,
+    api_error,
     decode_event,
     denials_of,
     detail_of,
+    fault,
     first_line,
     items,
     plain_text,

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.access import allowing
 from rulebook_ralph.agents.agent import Agent
-from rulebook_ralph.agents.api_errors import fault as fault_of
 from rulebook_ralph.agents.cli import conclude, output_sample
+from rulebook_ralph.agents.events import fault as fault_of
 from rulebook_ralph.agents.limit_times import Now, local_clock
 from rulebook_ralph.agents.models import (
     OWN_PROGRAM,
