@@ -294,7 +294,12 @@ _LARGEST = 1024 * 1024
 
 def changed_checks(repository: Repository, old: str, new: str, files: CheckFiles) -> tuple[Change, ...]:
     """The check files, and the manifests with check tables, that differ. Raises GitError."""
-    return tuple(change for change in changes(repository, old, new) if _concerns_checks(repository, change, files))
+    return tuple(
+        change
+        for change in changes(repository, old, new)
+        if files.is_check(change.path)
+        or (tables_of(change.path) and files.tables.differ(change.path, *_texts(repository, change)))
+    )
 
 
 def with_checks(repository: Repository, code: str, checks: str, files: CheckFiles, *, free: Free) -> str:
@@ -312,12 +317,6 @@ def with_checks(repository: Repository, code: str, checks: str, files: CheckFile
                 oid = repository.objects.blob(mixed.encode("utf-8", "surrogateescape"))
                 entries.append((change.path, Entry(change.after.mode, oid)))
     return with_entries(repository, repository.tree_of(code), tuple(entries))
-
-
-def _concerns_checks(repository: Repository, change: Change, files: CheckFiles) -> bool:
-    if files.is_check(change.path):
-        return True
-    return bool(tables_of(change.path)) and files.tables.differ(change.path, *_texts(repository, change))
 
 
 def _texts(repository: Repository, change: Change) -> tuple[str, str]:

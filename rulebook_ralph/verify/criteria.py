@@ -35,7 +35,7 @@ from rulebook_ralph.verify.case import Case, Examination, StageCriteria, again
 from rulebook_ralph.verify.execution import quoted
 from rulebook_ralph.verify.questions import OpenItem, ask_about
 from rulebook_ralph.verify.redaction import cleaned
-from rulebook_ralph.verify.rules import awaiting_approval, is_promised
+from rulebook_ralph.verify.rules import awaiting_approval, promise_given
 
 MOST_AT_ONCE = 8
 """Checks mostly wait: for a server, a disk, a test that sleeps. So there may be more of them than processors."""
@@ -143,18 +143,10 @@ class _Verifier:
 
     def _string_match(self, step: str) -> Verified:
         """The stage's promise. That of an earlier stage was given then; where no agent worked nobody could give it."""
-        wanted = " ".join(self.named.criteria.promise.split())
-        given = self.case.parsed.promises
-        needless = self.named.stage != self.case.stage or self.case.result is None
-        passed = needless or wanted in given or is_promised(self.case)
-        reason = ""
-        if not passed:
-            reason = f"another promise than {wanted} was given: {given[-1]}" if given else f"{wanted} was not promised"
-        result = CheckResult(step=step, method="string_match", command="", passed=passed, reason=reason)
-        feedback = (
-            f"The check '{step}' failed: {reason}. If the task is truly done, end your final message with the promise "
-            f"tag around {wanted}, alone on its own line; if not, go on."
-        )
+        needed = self.named.stage == self.case.stage
+        refused = promise_given(self.case, self.examination) if needed else None
+        reason, feedback = (refused.reason, refused.feedback) if refused else ("", "")
+        result = CheckResult(step=step, method="string_match", command="", passed=refused is None, reason=reason)
         return _leaf(result, feedback)
 
     def _semantic(self, semantic: Semantic, step: str) -> Verified:

@@ -14,7 +14,7 @@ import msgspec
 
 from rulebook_ralph.agents.question import Ask, ModelError, Question
 from rulebook_ralph.git.diff import FileDiff, Line, read_text
-from rulebook_ralph.git.repository import GitError, Repository
+from rulebook_ralph.git.repository import Repository
 from rulebook_ralph.tasks.text import clipped, estimated_tokens
 from rulebook_ralph.verify.redaction import MARK, without_private_keys
 from rulebook_ralph.verify.workspace import Cancelled
@@ -108,15 +108,6 @@ def shown_files(
             one = replace(one, lines=(), why_not=f"written by a program, {one.tokens:,} tokens")
         shown.append(one)
     return tuple(shown)
-
-
-def place_exists(repository: Repository, tree: str, path: str, line: int | None) -> bool:
-    """Whether a tree has that file and line; without a line, or with 0, whether it has the file."""
-    try:
-        data = repository.run("cat-file", "blob", f"{tree}:{path}", timeout=60)
-    except GitError:
-        return False
-    return not line or 0 < line <= data.count(b"\n") + (not data.endswith(b"\n"))
 
 
 def parts(files: Sequence[ShownFile], budget: int) -> list[tuple[ShownFile, ...]]:

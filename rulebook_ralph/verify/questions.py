@@ -25,7 +25,6 @@ from rulebook_ralph.verify.material import (
     claims,
     envelope,
     is_generated,
-    place_exists,
     shown_files,
 )
 from rulebook_ralph.verify.redaction import cleaned
@@ -108,34 +107,33 @@ def ask_about(
     case: Case, examination: Examination, items: Sequence[OpenItem], ask: Ask, *, model: str = ""
 ) -> tuple[AskedItem, ...]:
     """The model's answers, in the order of the items. Raises ModelError, GitError, Cancelled."""
-    verifiers, diff = examination.verifiers, examination.diff()
-    clean = verifiers.redactor.clean
-    whole = case.task.relevant_files or (() if diff else _all_files(case, verifiers.repository))
-    files = shown_files(verifiers.repository, case.tree, diff, clean=clean, budget=BUDGET, whole=whole)
-    shown = _within(files, items)
+    verifiers, diff, result = examination.verifiers, examination.diff(), case.result
+    clean, repository = verifiers.redactor.clean, verifiers.repository
+    whole = case.task.relevant_files or (() if diff else _all_files(case, repository))
+    shown = _within(shown_files(repository, case.tree, diff, clean=clean, budget=BUDGET, whole=whole), items)
     ids = {f"i{number}": item for number, item in enumerate(items, start=1)}
-    instructions = _INSTRUCTIONS.format(
-        behaviour=_BEHAVIOUR if case.task.kind == "feature" else "", rules=f"{RULE_OF_DATA}\n{RULE_OF_LINES}"
-    )
-    result = case.result
+    behaviour = _BEHAVIOUR if case.task.kind == "feature" else ""
+    instructions = _INSTRUCTIONS.format(behaviour=behaviour, rules=f"{RULE_OF_DATA}\n{RULE_OF_LINES}")
+    final_message, messages = result.final_text if result else "", case.parsed.commit_messages
     data = envelope(
         **cleaned(_told(case, ids), clean),
         files=[file.data for file in shown],
-        claims=claims(
-            clean, final_message=result.final_text if result else "", commit_messages=case.parsed.commit_messages
-        ),
+        claims=claims(clean, final_message=final_message, commit_messages=messages),
     )
 
     def path_of(cited: str) -> str:
         return next((file.path for file in shown if file.is_called(cited)), cited.strip())
+
+    def exists(path: str, line: int) -> bool:
+        texts = (repository.file_of(tree, path) for tree in (case.tree, case.base))
+        return any(text is not None and 0 <= line <= len(text.splitlines()) for text in texts)
 
     def read(answer: Answer) -> dict[str, Ruling]:
         counts = Counter(ruling.item for ruling in answer.items)
         if wrong := [name for name in {**ids, **counts} if name not in ids or counts[name] != 1]:
             raise UnusableAnswerError(f"each item is to be answered once, and no other: {clipped(', '.join(wrong))}")
         for ruling in answer.items:
-            path = path_of(ruling.file)
-            if ruling.answer == "yes" and not _is_place(verifiers.repository, case, path, ruling.line):
+            if ruling.answer == "yes" and not exists(path_of(ruling.file), ruling.line):
                 place = clipped(f"{ruling.file}:{ruling.line}")
                 raise UnusableAnswerError(f"{ruling.item} is answered with yes, and {place} is no place in the work")
         return {ruling.item: ruling for ruling in answer.items}
@@ -159,11 +157,6 @@ def _all_files(case: Case, repository: Repository) -> tuple[str, ...]:
     words = " ".join((task.title, task.description, *task.acceptance_criteria)).casefold()
     paths = (path for path in repository.entries(case.tree) if not within_state(path) and not is_generated(path))
     return tuple(sorted(paths, key=lambda path: PurePosixPath(path).stem.casefold() not in words))[:_MOST_FILES]
-
-
-def _is_place(repository: Repository, case: Case, path: str, line: int) -> bool:
-    trees = (case.tree, case.base)
-    return bool(path) and line >= 0 and any(place_exists(repository, tree, path, line) for tree in trees)
 
 
 def _told(case: Case, ids: Mapping[str, OpenItem]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from operator import is_
 from typing import Any, TypeVar, cast
 from urllib.parse import quote, quote_plus
 
@@ -146,25 +145,19 @@ def cleaned(value: _V, clean: Callable[[str], str]) -> _V:
 
 
 def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
+    after: Any
     if isinstance(value, str):
-        text = clean(value)
-        return value if text == value else text
-    if isinstance(value, dict):
-        keys, items = ([_cleaned(each, clean) for each in part] for part in (value.keys(), value.values()))
-        same = all(map(is_, keys, value.keys())) and all(map(is_, items, value.values()))
-        return value if same else dict(zip(keys, items, strict=True))
-    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        items = [_cleaned(item, clean) for item in value]
-        return value if all(map(is_, items, value)) else type(value)(items)
-    changed = {}
-    for name in _fields(value.__class__):
-        before = getattr(value, name)
-        if (after := _cleaned(before, clean)) is not before:
-            changed[name] = after
-    if not changed:
-        return value
-    replace = msgspec.structs.replace if isinstance(value, msgspec.Struct) else dataclasses.replace
-    return replace(value, **changed)
+        after = clean(value)
+    elif isinstance(value, dict):
+        after = {_cleaned(key, clean): _cleaned(each, clean) for key, each in value.items()}
+    elif isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        after = type(value)(_cleaned(each, clean) for each in value)
+    else:
+        told = {name: getattr(value, name) for name in _fields(value.__class__)}
+        changed = {name: new for name, old in told.items() if (new := _cleaned(old, clean)) is not old}
+        replace = msgspec.structs.replace if isinstance(value, msgspec.Struct) else dataclasses.replace
+        return replace(value, **changed) if changed else value
+    return value if after == value else after
 
 
 @cache
@@ -240,14 +233,11 @@ def secrets_in(diff: Iterable[FileDiff], redactor: Redactor) -> Iterator[SecretF
 
 
 def _in_name(file: FileDiff, redactor: Redactor) -> SecretFound | None:
-    folder = file.path.rpartition("/")[0] or "."
-    if file.kind not in ("A", "R") or not redactor.finds(file.path):
+    own = redactor.holds_value(file.path)
+    if file.kind not in "AR" or not (own or looks_secret(file.path, redactor)):
         return None
-    if redactor.holds_value(file.path):
-        return SecretFound(folder, None, "a file was added whose name holds a secret of this environment", own=True)
-    if is_example(file.path, redactor):
-        return None
-    return SecretFound(folder, None, "a file whose name looks like a secret (a key or token) was added")
+    what = "holds a secret of this environment" if own else "looks like a secret (a key or token)"
+    return SecretFound(file.path.rpartition("/")[0] or ".", None, f"a file whose name {what} was added", own)
 
 
 def _in_lines(file: FileDiff, redactor: Redactor) -> SecretFound | None:
@@ -264,14 +254,14 @@ def _in_lines(file: FileDiff, redactor: Redactor) -> SecretFound | None:
             following = lines[at + 1].text if at + 1 < len(lines) else ""
             if _KEY_LINE.match(following) or _KEY_LINE.search(text[begins.end() :]):
                 return SecretFound(file.path, line.number, "a private key was added")
-        elif redactor.finds(text) and not is_example(text, redactor):
+        elif looks_secret(text, redactor):
             return SecretFound(file.path, line.number, "what looks like a secret (a key or token) was added")
     return None
 
 
-def is_example(line: str, redactor: Redactor) -> bool:
-    """Whether nothing is left to find in a line once what is plainly made up is taken out of it."""
-    return not redactor.finds(_TOKEN.sub(lambda found: "" if _EXAMPLE.search(found[0]) else found[0], line))
+def looks_secret(line: str, redactor: Redactor) -> bool:
+    """Whether something is left to find in a line once what is plainly made up is taken out of it."""
+    return redactor.finds(_TOKEN.sub(lambda found: "" if _EXAMPLE.search(found[0]) else found[0], line))
 
 
 def without_private_keys(text: str, mark: str) -> str:

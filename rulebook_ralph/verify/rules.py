@@ -203,15 +203,12 @@ def stop_criteria_met(case: Case, examination: Examination) -> Verdict | None:
     What is required and was not run is not satisfied.
     """
     missing = list(_missing_gates(case.stop_criteria, examination.gate_results()))
-    failed: tuple[ToolResult, ...] = ()
-    if case.stop_criteria.require_no_errors and case.result is not None:
-        failed = failed_tools(case.result.tool_results)
+    tools = case.result.tool_results if case.result and case.stop_criteria.require_no_errors else ()
+    failed = failed_tools(tools)
     if failed:
         missing.append(f"the last run of {_named(failed[0])} failed{_and_more(len(failed) - 1)}")
-    if not missing:
-        return None
     told = [*(f"{capital(each)}." for each in missing), *map(_told, failed[:_MOST_TOLD])]
-    return again("stop-criteria", "; ".join(missing), "\n\n".join(told))
+    return again("stop-criteria", "; ".join(missing), "\n\n".join(told)) if missing else None
 
 
 def required_kinds(criteria: StopCriteria) -> dict[StepKind, str]:

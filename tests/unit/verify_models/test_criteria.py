@@ -35,7 +35,7 @@ def test_the_promise_alone_holds_and_proves_nothing(toy: Project) -> None:
     assert (found.passed, found.proven, found.results) == (True, False, ())
     missing = verified(toy, StringMatch(), said="I am done.")
     assert not missing.passed
-    assert "DONE was not promised" in missing.reason
+    assert "the promise DONE was not given" in missing.reason
     other = verified(toy, StringMatch(), said="<promise>MADE</promise>")
     assert "another promise than DONE was given: MADE" in other.reason
 

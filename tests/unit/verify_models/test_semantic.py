@@ -116,7 +116,7 @@ def test_a_bad_or_missing_answer_is_the_judges_fault(toy: Project, answer: Any) 
     ask, _ = scripted(answer)
     unpromised = verify.criteria_hold(*attempt(toy, FILES, criteria=JUDGED, ask=ask, gates=[gate], said="Done."))
     assert unpromised is not None
-    assert "DONE was not promised" in unpromised.reason
+    assert "the promise DONE was not given" in unpromised.reason
 
 
 def test_without_a_model_nothing_is_judged_and_without_an_agent_nothing_stands_for_it(toy: Project) -> None:
