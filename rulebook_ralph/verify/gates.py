@@ -93,11 +93,11 @@ class GateRunner:
         runs: list[GateRun] = []
         with ExitStack() as stack:
             session = _Session(tree, key, stack, on_base, about)
-            unknown = [step for step in wanted if (key, _named(step)) not in self._known]
+            unknown = [step for step in wanted if (key, step.name) not in self._known]
             if self.parallel and len(unknown) > 1:
                 self._run(session, *unknown)
             for step in wanted:
-                runs.append(self._known.get((key, _named(step))) or self._run(session, step)[0])
+                runs.append(self._known.get((key, step.name)) or self._run(session, step)[0])
                 if until is not None and until(runs[-1]):
                     break
         return tuple(runs)
@@ -122,7 +122,7 @@ class GateRunner:
             self._confirmed.add((key, step.name))
             with ExitStack() as stack:
                 session = _Session(tree, key, stack, about=f"{about}, once more".lstrip(", "), alone=True)
-                self._known[key, _named(step)] = known = known.best_of(*self._run(session, step))
+                self._known[key, step.name] = known = known.best_of(*self._run(session, step))
         return known
 
     def command(self, tree: str, external: External, *, step: str, about: str = "") -> CheckResult:
@@ -151,12 +151,11 @@ class GateRunner:
     def known_of(self, commit: str) -> tuple[GateRun, ...]:
         """What is known of a commit, for a process that goes on later."""
         key = self._key(commit)
-        return tuple(known for step in self.steps if (known := self._known.get((key, _named(step)))) is not None)
+        return tuple(self._known[key, step.name] for step in self.steps if (key, step.name) in self._known)
 
     def recall(self, commit: str, runs: Sequence[GateRun]) -> None:
         """Know of a commit what another process had found."""
-        steps = {step.name: step for step in self.steps}
-        self._known |= {(self._key(commit), _named(steps[run.step])): run for run in runs if run.step in steps}
+        self._known |= {(self._key(commit), run.step): run for run in runs}
 
     def is_confirmed(self, tree: str, step: VerificationStep) -> bool:
         """Whether the gate was run twice on the tree."""
@@ -213,7 +212,7 @@ class GateRunner:
             reason = f"not run: {first}"
             found = tuple(GateRun(result_of(step, passed=False, reason=reason, output=output)) for step in steps)
         for step, run in zip(steps, found, strict=True):
-            self._known[session.key, _named(step)] = run
+            self._known[session.key, step.name] = run
             result = run.result
             if session.on_base and not session.about:
                 if step.name not in self._red_on_base and _lacks_something(run):
@@ -291,11 +290,6 @@ class _Session:
 
 def external_of(step: VerificationStep) -> External:
     return External(command=step.command, timeout=step.timeout, working_dir=step.working_dir)
-
-
-def _named(step: VerificationStep) -> str:
-    """All of a gate that its result depends on."""
-    return repr(step)
 
 
 def result_of(step: VerificationStep, **values: Any) -> CheckResult:

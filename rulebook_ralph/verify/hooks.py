@@ -49,12 +49,8 @@ _CUT = "\n… left out …\n"
 _GATE_KEYS = ("step", "kind", "command", "passed", "required", "exitCode", "reason", "output", "durationMs")
 
 
-class _HookFault(Exception):  # noqa: N818 - what happened to a hook, in one line
-    """The hook could not be run to its end; or `answered` what is no answer, so nobody knows what it thinks."""
-
-    def __init__(self, why: str, *, answered: bool = False) -> None:
-        super().__init__(why)
-        self.answered = answered
+class _NoAnswer(Exception):  # noqa: N818 - what the hook did, in one line
+    """What the hook answered is no answer, so nobody knows what it thinks."""
 
 
 def user_hooks(hooks: Sequence[Hook]) -> tuple[Hook, ...]:
@@ -91,10 +87,10 @@ def _ask_all(
         wrong, verdict = "", None
         try:
             verdict = _asked(each, case, examination, gates)
-        except (_HookFault, RalphError) as fault:
-            is_answer = isinstance(fault, _HookFault) and fault.answered
-            wrong = str(fault) if is_answer else f"failed: {fault}"
-            verdict = _not_accepted(each.name, wrong) if is_answer or each.required else None
+        except (_NoAnswer, RalphError) as fault:
+            has_answered = isinstance(fault, _NoAnswer)
+            wrong = str(fault) if has_answered else f"failed: {fault}"
+            verdict = _not_accepted(each.name, wrong) if has_answered or each.required else None
             examination.log.append(f"hook {each.name}: {wrong}")
             examination.verifiers.report(Notice("warning", f"the hook '{each.name}' {wrong}"))
         examination.checks.append(
@@ -123,14 +119,14 @@ def _not_accepted(name: str, why: str) -> Verdict:
 
 
 def _asked(hook: Hook, case: Case, examination: Examination, gates: Sequence[CheckResult] | None) -> Verdict | None:
-    """What a hook's command answers. Raises _HookFault, RalphError and Cancelled."""
+    """What a hook's command answers. Raises _NoAnswer, RalphError and Cancelled."""
     runner, clean = examination.verifiers.gates, examination.verifiers.redactor.clean
     output = bytearray()
 
     def collect(block: bytes) -> None:
         output.extend(block)
         if len(output) > LONGEST_ANSWER:
-            raise _HookFault(f"printed more than {LONGEST_ANSWER} bytes", answered=True)
+            raise _NoAnswer(f"printed more than {LONGEST_ANSWER} bytes")
 
     with runner.stand(case.tree) as place:
         own = {"RALPH_TASK": case.task.id, "RALPH_STAGE": case.stage}
@@ -145,15 +141,15 @@ def _asked(hook: Hook, case: Case, examination: Examination, gates: Sequence[Che
             merge_stderr=False,
         )
     if ended.failure is not None:
-        raise _HookFault(f"could not start: {ended.failure.message}")
+        raise RalphError(f"could not start: {ended.failure.message}")
     if ended.killed_by is not None:
-        raise _HookFault(f"did not end within {hook.timeout:g} s")
+        raise RalphError(f"did not end within {hook.timeout:g} s")
     said = printable_block(clean(ended.stderr_tail)).strip()
     if ended.exit_code == _AGAIN:
         return _again(hook.name, said)
     if ended.exit_code != 0:
         words = f": {clipped(said.splitlines()[-1])}" if said else ""
-        raise _HookFault(f"ended with exit code {ended.exit_code}{words}")
+        raise RalphError(f"ended with exit code {ended.exit_code}{words}")
     return _read(hook.name, bytes(output), clean) if output.strip() else None
 
 
@@ -161,9 +157,9 @@ def _read(name: str, output: bytes, clean: Callable[[str], str]) -> Verdict | No
     try:
         answer = json.loads(output.decode("utf-8", "replace"))  # unlike msgspec's it takes lone surrogates
     except (RecursionError, ValueError) as error:
-        raise _HookFault(f"printed what is no JSON: {clipped(clean(str(error)))}", answered=True) from error
+        raise _NoAnswer(f"printed what is no JSON: {clipped(clean(str(error)))}") from error
     if not isinstance(answer, dict):
-        raise _HookFault("printed JSON that is no object", answered=True)
+        raise _NoAnswer("printed JSON that is no object")
     said = {
         "reason": _text(answer, "reason") or _text(answer, "stopReason"),
         "message": _text(answer, "message") or _text(answer, "stopMessage") or _messages(answer.get("nextMessages")),
@@ -177,37 +173,30 @@ def _read(name: str, output: bytes, clean: Callable[[str], str]) -> Verdict | No
         case "stop":
             return _stopped(name, words["reason"] or "blocked", words["message"])
         case "complete":
-            raise _HookFault("answered with the action 'complete': no hook can complete a task", answered=True)
+            raise _NoAnswer("answered with the action 'complete': no hook can complete a task")
         case other:
             named = clipped(clean(repr(other)))
-            raise _HookFault(f"answered with the action {named}, not skip, continue or stop", answered=True)
+            raise _NoAnswer(f"answered with the action {named}, not skip, continue or stop")
 
 
 def _text(answer: Mapping[str, Any], key: str) -> str:
     value = answer.get(key)
     if not isinstance(value, str | None):
-        raise _HookFault(f"answered with a `{key}` that is no text", answered=True)
-    return _whole_text(value or "")
-
-
-def _whole_text(text: str) -> str:
-    """The text with U+FFFD for half a pair, which JSON can hold."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        raise _NoAnswer(f"answered with a `{key}` that is no text")
+    return value or ""
 
 
 def _messages(value: Any) -> str:
     """The texts of messages for the next attempt: strings, or objects with `content`, `parts` or `text`."""
     match value:
-        case None:
-            return ""
-        case str():
-            return _whole_text(value)
+        case None | str():
+            return value or ""
         case list():
             return "\n".join(filter(None, map(_messages, value)))
         case dict():
             return _messages(value.get("content") or value.get("parts") or value.get("text"))
         case _:
-            raise _HookFault("answered with `nextMessages` that are no messages", answered=True)
+            raise _NoAnswer("answered with `nextMessages` that are no messages")
 
 
 def _again(name: str, feedback: str, reason: str = "") -> Verdict:
