@@ -77,7 +77,10 @@ class Tables:
         if ours[1] == theirs[1]:
             return code
         if kind == "json":
-            return json.dumps(_nested(ours[0] | theirs[1]), indent=2) + "\n"
+            keys = ours[0] | theirs[1]
+            scripts = {at[1]: command for at, command in keys.items() if len(at) > 1}
+            package = {at[0]: value for at, value in keys.items() if len(at) == 1} | {"scripts": scripts}
+            return json.dumps(package, indent=2) + "\n"
         product = "".join(line for line, is_check in self._lines(kind, code) if not is_check)
         own = "".join(line for line, is_check in self._lines(kind, checks) if is_check)
         text = f"{product.rstrip()}\n\n{own}"
@@ -142,9 +145,3 @@ def _tables(kind: str, text: str) -> Iterator[tuple[_At, Any]]:
                 yield from (((name, below, each), table) for each, table in told.items())
             else:
                 yield (name, below), told
-
-
-def _nested(tables: dict[_At, Any]) -> dict[str, Any]:
-    """A package.json of those keys and scripts."""
-    scripts = {at[1]: command for at, command in tables.items() if len(at) > 1}
-    return {at[0]: value for at, value in tables.items() if len(at) == 1} | {"scripts": scripts}

@@ -93,12 +93,8 @@ def verify_one(named: StageCriteria, case: Case, examination: Examination) -> Ve
     found = _Verifier(named, case, examination).check(named.criteria.verification, named.stage)
     if isinstance(named.criteria.verification, StringMatch):
         return replace(found, results=())  # the promise is a rule of its own
-    return replace(found, proven=any(map(_is_proof, found.results)))
-
-
-def _is_proof(result: CheckResult) -> bool:
-    """Whether it rests on more than the promise: a command, or a model's judgement, which alone has findings."""
-    return result.passed and (result.method == "external" or (result.method == "semantic" and bool(result.findings)))
+    passed = (result for result in found.results if result.passed)
+    return replace(found, proven=any(each.method == "external" or each.findings for each in passed))
 
 
 def _together(found: Sequence[Verified], failed: Sequence[Verified]) -> Verified:

@@ -188,7 +188,11 @@ def skipped(
     `changed` are all paths that differ from the task's base, those that were deleted or moved away too; `asked` the
     kinds that stop criteria ask for.
     """
-    found = {step.name: step for step in steps if step.when and step.kind not in asked and not _concerns(step, changed)}
+    found = {step.name: step for step in steps if step.when and step.kind not in asked}
+    for step in tuple(found.values()):
+        globs = Globs(["**", *step.when] if step.when[0].startswith("!") else step.when)
+        if any(map(globs.match, changed)):
+            del found[step.name]
     required = {step.name for step in steps if step.required}
     if required and found.keys() >= required:  # nothing would prove the work
         found = {name: step for name, step in found.items() if name not in required}
@@ -196,8 +200,3 @@ def skipped(
         name: result_of(step, passed=False, skipped=True, reason=f"no changed file matches {some(step.when, 3)}")
         for name, step in found.items()
     }
-
-
-def _concerns(step: VerificationStep, changed: Collection[str]) -> bool:
-    globs = Globs(["**", *step.when] if step.when[0].startswith("!") else step.when)
-    return any(map(globs.match, changed))

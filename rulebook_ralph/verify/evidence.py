@@ -252,9 +252,10 @@ class Table:
         if self.case.checks_base == self.case.base:
             return
         earlier = changed_checks(self._repository, self.case.checks_base, self.case.base, self.files)
-        known = {change.path for change in earlier}
+        known, trees = {change.path for change in earlier}, (self.case.base, self.case.tree)
         again = tuple(change.path for change in self.changed if change.status != "A" and change.path in known)
-        paths = tuple(path for path in again if self._loses_lines(path))
+        lines = {path: [set((self._read(tree, path) or "").splitlines()) for tree in trees] for path in again}
+        paths = tuple(path for path, (before, after) in lines.items() if not before <= after)
         if paths:
             what = "checks that came or changed with an earlier task are changed again"
             yield OpenItem("changed", what, "do they ask as much?", (), paths)
@@ -361,11 +362,6 @@ class Table:
 
     def _changed_item(self, what: str, ask: str, tests: tuple[str, ...] = (), output: str = "") -> OpenItem:
         return OpenItem("changed", what, ask, tests, tuple(change.path for change in self.changed), output)
-
-    def _loses_lines(self, path: str) -> bool:
-        texts = [self._repository.file_of(tree, path) or b"" for tree in (self.case.base, self.case.tree)]
-        before, after = (text.splitlines() for text in texts)
-        return not set(before) <= set(after)
 
     def _read(self, commit: str, path: str) -> str | None:
         content = self._repository.file_of(commit, path)

@@ -15,7 +15,6 @@ from rulebook_ralph.verify.execution import GateRun
 from rulebook_ralph.verify.gates import red_words
 from rulebook_ralph.verify.questions import OpenItem, ask_about
 from rulebook_ralph.verify.rules import awaiting_approval, is_promised, nothing_changed, says_blocked
-from rulebook_ralph.verify.test_counts import TestRun
 
 _ALREADY = "no file was changed, as the work is said to be there already"
 
@@ -61,13 +60,7 @@ def _is_as_a_gate(external: External, examination: Examination) -> bool:
     if not gates.command(case.tree, external, step=case.stage).passed:
         return False
     ran = gates.tests_of(case.tree, external)
-    return any(_same_tests(ran, run.tests) for run in examination.table.base.values())
-
-
-def _same_tests(one: TestRun, other: TestRun) -> bool:
-    if one.names and other.names:
-        return one.names.keys() == other.names.keys()
-    return bool(one.ran) and one.ran == other.ran
+    return any(ran.has_same_tests(run.tests) for run in examination.table.base.values())
 
 
 def gates_hold(case: Case, examination: Examination) -> Verdict | None:
@@ -91,7 +84,8 @@ def gates_hold(case: Case, examination: Examination) -> Verdict | None:
 
 def _red(case: Case, red: Sequence[tuple[GateRun, Difference]]) -> Verdict:
     told = [_told(run, difference) for run, difference in red]
-    if case.parsed.quality_claims and (claimed := _claimed(case, red)):
+    claims = {key.lower().rstrip("s") for key, claim in case.parsed.quality_claims.items() if claim is True}
+    if claimed := sorted({run.result.kind for run, _ in red if run.result.kind.rstrip("s") in claims}):
         told.append(f"You claimed that these pass: {', '.join(claimed)}. Claim only what you have run.")
     reason = "; ".join(f"gate {run.step} failed: {_in_short(run, difference)}" for run, difference in red)
     return again("gates", reason, "\n\n".join(told))
@@ -116,12 +110,6 @@ def _told(run: GateRun, difference: Difference) -> str:
     elif difference.why != result.reason:
         lines.append(f"What is wrong: {difference.why}")
     return "\n".join([*lines, f"Output:\n{feedback_excerpt(result.output)}"])
-
-
-def _claimed(case: Case, red: Sequence[tuple[GateRun, Difference]]) -> list[str]:
-    claims = {key.lower().rstrip("s"): claim for key, claim in case.parsed.quality_claims.items()}
-    kinds = {run.result.kind for run, _ in red}
-    return [kind for kind in sorted(kinds) if claims.get(kind.rstrip("s")) is True]
 
 
 def evidence_holds(case: Case, examination: Examination) -> Verdict | None:

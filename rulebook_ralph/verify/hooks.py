@@ -24,7 +24,6 @@ from rulebook_ralph.tasks.results import CheckResult, StopReason, Usage, Verdict
 from rulebook_ralph.tasks.text import clipped, printable_block
 from rulebook_ralph.verify.case import Case, Examination, again
 from rulebook_ralph.verify.rules import is_promised
-from rulebook_ralph.verify.workspace import Place
 
 LONGEST_ANSWER = 256 * 1024
 """Bytes of standard output; a hook that prints more is ended."""
@@ -236,6 +235,7 @@ def hook_input(
 ) -> dict[str, Any]:
     """What is known of the attempt as one JSON object, capped. `gates` is null in it where they have not been run."""
     result, diff = case.result, examination.diff()
+    said, half = result.final_text if result else "", LONGEST_MESSAGE // 2
     return {
         "version": VERSION,
         "root": str(root),
@@ -249,7 +249,7 @@ def hook_input(
         "agentStatus": result.status if result else "finished",
         "promise": case.criteria[0].criteria.promise,
         "promiseGiven": result is not None and is_promised(case),
-        "finalMessage": _capped(result.final_text) if result else "",
+        "finalMessage": said if len(said) <= LONGEST_MESSAGE else said[:half] + _CUT + said[-half:],
         "toolResults": [_whole(tool) for tool in result.tool_results] if result else [],
         "parsed": _whole(case.parsed),
         "filesChanged": [file.path for file in diff[:MOST_FILES]],
@@ -272,11 +272,6 @@ def _whole(value: Value) -> dict[str, Any]:
     return {
         field.encode_name: msgspec.to_builtins(getattr(value, field.name)) for field in msgspec.structs.fields(value)
     }
-
-
-def _capped(text: str) -> str:
-    half = LONGEST_MESSAGE // 2
-    return text if len(text) <= LONGEST_MESSAGE else text[:half] + _CUT + text[-half:]
 
 
 # The repository's own commit hooks, run on the candidate as git would run them
@@ -312,8 +307,13 @@ def _refusal(case: Case, examination: Examination, hooks: Sequence[Path], messag
     verifiers, output = examination.verifiers, HeadTail(head=8192, tail=16384)
     own = {"GIT_INDEX_FILE": ".git/index", "GIT_EDITOR": ":", "GIT_PREFIX": ""}
     try:
-        with verifiers.gates.stand(case.tree) as place:
-            ended = _with_hooks(place, hooks[0].parent).run(
+        with verifiers.gates.stand(case.tree) as stand:
+            place = stand
+            if place.box is not None:  # the user's hooks, where they are outside of it
+                folder = hooks[0].parent
+                read_only = (*place.box.read_only, (folder.resolve(), folder))
+                place = replace(place, box=replace(place.box, read_only=read_only))
+            ended = place.run(
                 [_RUN_COMMIT_HOOKS, "sh", case.tree, *map(str, hooks)],
                 {**place.environment(verifiers.gates.environment), **own},
                 limits=_COMMIT_LIMITS,
@@ -329,11 +329,3 @@ def _refusal(case: Case, examination: Examination, hooks: Sequence[Path], messag
     late = f"the hooks did not end within {_COMMIT_LIMITS.wall_time:g} s" if ended.killed_by else ""
     first = late or (ended.failure.message if ended.failure else told.pop())
     return "\n".join([first, *told]).strip()
-
-
-def _with_hooks(place: Place, folder: Path) -> Place:
-    """The place with the user's hooks where they are outside of the sandbox."""
-    if place.box is None:
-        return place
-    read_only = (*place.box.read_only, (folder.resolve(), folder))
-    return replace(place, box=replace(place.box, read_only=read_only))

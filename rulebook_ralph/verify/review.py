@@ -296,9 +296,6 @@ def _placed(issue: ReviewIssue, files: Sequence[ShownFile]) -> ReviewIssue:
         raise UnusableAnswerError(f"{meant[0].name} has no lines {first} to {last}; its last one is {meant[0].last}")
     if not issue.description.strip():
         raise UnusableAnswerError("an issue has no description")
-    told = {name: _fit(value) for name, value in asdict(issue).items() if isinstance(value, str)}
+    texts = {name: value for name, value in asdict(issue).items() if isinstance(value, str)}
+    told = {name: printable_block(text.strip()[:_LONGEST_TEXT]) for name, text in texts.items()}
     return ReviewIssue(**{**asdict(issue), **told, "file": meant[0].path})
-
-
-def _fit(text: str) -> str:
-    return printable_block(text.strip()[:_LONGEST_TEXT])

@@ -65,6 +65,12 @@ class TestRun:
     def passed(self) -> int | None:
         return None if self.ran is None else self.ran - (self.failed or 0)
 
+    def has_same_tests(self, other: "TestRun") -> bool:
+        """Whether the same tests ran, by name where both have names, else by number."""
+        if self.names and other.names:
+            return self.names.keys() == other.names.keys()
+        return bool(self.ran) and self.ran == other.ran
+
     def _having(self, outcome: Outcome) -> frozenset[str]:
         return frozenset(name for name, told in (self.names or {}).items() if told == outcome)
 
