@@ -257,8 +257,10 @@ class Run:
         parts, progress = self._parts, self._progress
         if stop := self._orders.stop():
             progress.end(stop)
+        before = parts.journal.prd
         self._orders.take_edits(parts.apply_edit)
         parts.journal.take_edits()
+        edited = parts.journal.prd is not before
         parts.take_settings()
         parts.branch.follow()
         self._list_tasks()
@@ -266,8 +268,11 @@ class Run:
         for worked in self._working.values():
             if worked.opened.record.iteration_number in stopped:
                 worked.opened.worker.stopped.set()
-        allowed = progress.tally.iterations + parts.iterations_allowed(progress.reopen)
-        progress.max_iterations = parts.config.limits.max_iterations or max(progress.max_iterations, allowed)
+        if limit := parts.config.limits.max_iterations:
+            progress.max_iterations = limit
+        elif edited or progress.tally.iterations >= progress.max_iterations:
+            allowed = progress.tally.iterations + parts.iterations_allowed(progress.reopen)
+            progress.max_iterations = max(progress.max_iterations, allowed)
         wait = progress.wait
         if wait is not None and (wait.until is None or wait.until <= self._clock.now()):
             progress.wait = progress.waited_until = None
