@@ -52,11 +52,14 @@ def _in_order(prd: Prd, only: Collection[str], reopen: Collection[str], busy: Co
     ready = []
     for place, task in enumerate(prd.tasks):
         rank = _rank(task, reopen) if task.id not in busy and (not only or task.id in only) else None
-        if rank is not None:
-            needs[task.id] = set(task.dependencies) - completed
-            for needed in needs[task.id]:
-                waiting[needed].append((rank, place, task))
-            ready += [] if needs[task.id] else [(rank, place, task)]
+        if rank is None:
+            continue
+        if not task.dependencies or not (open_needs := set(task.dependencies) - completed):
+            ready.append((rank, place, task))
+            continue
+        needs[task.id] = open_needs
+        for needed in open_needs:
+            waiting[needed].append((rank, place, task))
     heapq.heapify(ready)
     while ready:
         _, _, task = heapq.heappop(ready)
