@@ -1,3 +1,4 @@
+import re
 from typing import get_args
 
 import pytest
@@ -18,11 +19,9 @@ from rulebook_ralph.tasks.lifecycle import (
 )
 from rulebook_ralph.tasks.model import Prd, Status, Task, Totals
 from rulebook_ralph.tasks.results import ParsedIteration, Usage
-from tests.cases import each_of
 
 TRIGGERS: tuple[Trigger, ...] = get_args(Trigger)
 DIAGRAM = {(trigger, source): target for trigger, source, target in TRANSITIONS}
-PAIRS = [(trigger, status) for trigger in TRIGGERS for status in STATUSES]
 
 
 def test_the_diagram_is_the_one_of_the_design() -> None:
@@ -42,25 +41,15 @@ def test_the_diagram_is_the_one_of_the_design() -> None:
     }
 
 
-@each_of(("trigger", "status"), PAIRS)
-def test_each_pair_is_legal_exactly_as_the_diagram_says(trigger: Trigger, status: Status) -> None:
-    wanted = DIAGRAM.get((trigger, status))
-    if wanted is not None:
-        assert advance(status, trigger) == wanted
-    else:
-        with pytest.raises(IllegalTransition, match=f"cannot {trigger} while {status}"):
-            advance(status, trigger)
-
-
-def test_the_drawing_shows_each_arrow_of_the_table_and_no_other() -> None:
-    first, start, *arrows = lifecycle.mermaid().splitlines()
-    assert (first, start.split()) == ("stateDiagram-v2", ["[*]", "-->", "pending"])
-    drawn = set()
-    for arrow in arrows:
-        ends, _, names = arrow.strip().partition(": ")
-        source, _, target = ends.partition(" --> ")
-        drawn |= {(trigger, source, target) for trigger in names.split(", ")}
-    assert drawn == set(TRANSITIONS)
+def test_what_the_diagram_has_no_arrow_for_is_refused() -> None:
+    for trigger in TRIGGERS:
+        for status in STATUSES:
+            if (trigger, status) in DIAGRAM:
+                assert advance(status, trigger) == DIAGRAM[trigger, status]
+                assert re.search(f"{status} --> {DIAGRAM[trigger, status]}: .*{trigger}", lifecycle.mermaid())
+            else:
+                with pytest.raises(IllegalTransition, match=f"cannot {trigger} while {status}"):
+                    advance(status, trigger)
 
 
 AT, LATER = "2026-01-01T00:00:00.000Z", "2026-01-02T00:00:00.000Z"

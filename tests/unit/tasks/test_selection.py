@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rulebook_ralph.tasks.model import PARALLEL, VERIFY, Prd, Status, Task
-from rulebook_ralph.tasks.selection import next_beside, next_task, open_tasks, plan, waiting_on
+from rulebook_ralph.tasks.selection import next_beside, next_task, plan, waiting_on
 
 IDS = tuple("abcdefgh")
 _statuses: st.SearchStrategy[Status] = st.sampled_from(("pending", "pending", "in_iteration", "completed", "blocked"))
@@ -66,34 +66,6 @@ def test_the_plan_is_what_completing_one_after_the_other_gives(
     assert len({task.id for task in planned}) == len(planned)
 
 
-@given(_prds())
-def test_what_is_open_and_what_a_task_waits_on(prd: Prd) -> None:
-    done = _done(prd)
-    assert {task.id for task in open_tasks(prd)} == {task.id for task in prd.tasks} - done
-    for task in prd.tasks:
-        assert waiting_on(prd, task) == tuple(needed for needed in task.dependencies if needed not in done)
-
-
-def test_begun_then_pending_then_reopened() -> None:
-    prd = _prd(
-        [
-            Task(id="blocked", title="", priority=1, status="blocked"),
-            Task(id="low", title="", priority=3),
-            Task(id="tie1", title="", priority=2),
-            Task(id="tie2", title="", priority=2),
-            Task(id="begun", title="", priority=9, status="in_iteration"),
-            Task(id="after", title="", priority=1, dependencies=("low",)),
-            Task(id="never", title="", priority=1, dependencies=("left",)),
-            Task(id="left", title="", status="blocked"),
-            Task(id="self", title="", dependencies=("self",)),
-        ]
-    )
-    assert [task.id for task in plan(prd, reopen={"blocked"})] == ["begun", "tie1", "tie2", "low", "after", "blocked"]
-    assert [task.id for task in plan(prd, only={"after"})] == []
-    assert [task.id for task in plan(prd, only={"tie2", "tie1"})] == ["tie1", "tie2"]
-    assert [task.id for task in plan(_prd([]))] == []
-
-
 def test_ten_thousand_tasks_are_planned_at_once() -> None:
     count = 10_000
     chain = [Task(id=f"t{n}", title="", dependencies=(f"t{n + 1}",)) for n in range(count - 1)]
@@ -149,18 +121,3 @@ def test_what_may_begin_beside_several_may_begin_beside_fewer(begun: tuple[Prd, 
         fewer = (*beside[:number], *beside[number + 1 :])
         ended = prd.replacing(replace(beside[number], status="completed"))
         assert task is None or next_beside(ended, fewer) is not None
-
-
-def test_any_may_join_but_those_that_verify_or_say_that_they_may_not() -> None:
-    plain, marked = Task(id="plain", title=""), Task(id="marked", title="", markers=(PARALLEL,))
-    verify, alone = Task(id="verify", title="", markers=(VERIFY,)), Task(id="alone", title="", parallel=False)
-    for first, second, joins in (
-        (plain, plain, True),
-        (marked, plain, True),
-        (plain, verify, False),
-        (verify, plain, False),
-        (plain, alone, False),
-        (alone, plain, False),
-    ):
-        begun, other = replace(first, id="begun", status="in_iteration"), replace(second, id="other")
-        assert (next_beside(_prd([begun, other]), [begun]) == other) is joins, (first, second)
