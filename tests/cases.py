@@ -1,4 +1,4 @@
-"""Many small cases in one test: as tests of their own they would take longer to be told of than to be run."""
+"""Many small cases in one test, as tests of their own would take longer to be told of than to be run; and a record."""
 
 import functools
 import inspect
@@ -8,7 +8,23 @@ from typing import Any
 
 import pytest
 
+from rulebook_ralph.tasks.history import Iteration
+
 Test = Callable[..., None]
+AT = "2026-01-01T00:00:00.000Z"
+
+
+def iteration(number: int = 1, **values: Any) -> Iteration:
+    """A record of an iteration: of a coder's first attempt at the task `a`, settled, unless something else is said."""
+    usual = {
+        "phase": "settled",
+        "task_id": "a",
+        "stage": "coder",
+        "attempt": 1,
+        "agent": "test",
+        "base_commit": "0" * 40,
+    }
+    return Iteration(**{"iteration_number": number, "timestamp": AT, "started_at": AT} | usual | values)
 
 
 def each_of(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Test], Test]:

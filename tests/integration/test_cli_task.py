@@ -16,9 +16,9 @@ from rulebook_ralph.cli.summary import tasks_diagram
 from rulebook_ralph.cli.task_edit import words_of_yaml, yaml_text
 from rulebook_ralph.tasks import lifecycle
 from rulebook_ralph.tasks.edits import words_of
-from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.model import Prd
-from tests.harness import CREATED, HONEST, Project, finish, make_project, picture, save, task, wait_for
+from tests.cases import iteration
+from tests.harness import HONEST, Project, finish, make_project, picture, save, task, wait_for
 
 MARKED = "RALPH_MARK_1_00"
 
@@ -286,17 +286,7 @@ def test_after_a_run_that_was_killed_the_resume_comes_first(project: Project) ->
     lock_file = project.root / ".git" / "ralph" / "lock"
     lock_file.parent.mkdir()
     lock_file.write_text(died)
-    record = Iteration(
-        iteration_number=1,
-        phase="executing",
-        task_id="one",
-        stage="coder",
-        attempt=1,
-        agent="script",
-        timestamp=CREATED,
-        started_at=CREATED,
-        base_commit="0" * 40,
-    )
+    record = iteration(phase="executing", task_id="one")
     save(project.folder, record)
     (line,) = refused(project, "done", "one", "--reason", "r")
     assert "ended in the middle of #1 (one)" in line

@@ -16,6 +16,7 @@ from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.model import Prd, Status, Task
 from rulebook_ralph.tasks.results import CheckResult, Evidence, ParsedIteration, Verdict
 from rulebook_ralph.tasks.text import estimated_tokens as tokens_of
+from tests.cases import iteration
 from tests.sampling import sample
 from tests.unit.run_prompt.situation import situation
 
@@ -35,19 +36,8 @@ def _prd(count: int = 3, **values: Any) -> Prd:
 
 
 def _entry(number: int, *learnings: str, reason: str = "a gate failed") -> str:
-    iteration = Iteration(
-        iteration_number=number,
-        phase="settled",
-        task_id="task-1",
-        stage="coder",
-        attempt=1,
-        agent="test",
-        timestamp=AT,
-        started_at=AT,
-        base_commit="0" * 40,
-        completion_status="failed",
-    )
-    return progress.entry(iteration, gates=["tests failed"], reason=reason, learnings=learnings, summary="")
+    record = iteration(number, task_id="task-1", completion_status="failed")
+    return progress.entry(record, gates=["tests failed"], reason=reason, learnings=learnings, summary="")
 
 
 def _progress(count: int, size: int = 60) -> str:

@@ -8,35 +8,21 @@ from msgspec.structs import replace
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks import history, prd_file
 from rulebook_ralph.tasks.disk import StateFolder, find_root
-from rulebook_ralph.tasks.history import Iteration, Phase
+from tests.cases import iteration
 from tests.harness import save
 
 OLD = Path(__file__).parents[2] / "data" / "first_edition"
-
-
-def _iteration(number: int, phase: Phase = "settled") -> Iteration:
-    return Iteration(
-        iteration_number=number,
-        phase=phase,
-        task_id="a",
-        stage="coder",
-        attempt=1,
-        agent="claude",
-        timestamp="2026-01-01T00:00:00Z",
-        started_at="2026-01-01T00:00:00Z",
-        base_commit="0" * 40,
-    )
 
 
 def test_files_are_read_by_number(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path)
     assert history.numbers(folder) == []
     for number in (10, 2):
-        save(folder, _iteration(number, "executing"))
-    save(folder, _iteration(2))
+        save(folder, iteration(number, phase="executing"))
+    save(folder, iteration(2))
     (folder.history / "iteration-03.json").write_text("mine")
     assert history.numbers(folder) == [2, 10]
-    assert history.read(folder, 2) == _iteration(2)
+    assert history.read(folder, 2) == iteration(2)
     with pytest.raises(RalphError, match=r"iteration 9 was pruned"):
         history.read(folder, 9)
     with pytest.raises(RalphError, match=r"iteration 11 is not there"):
@@ -46,7 +32,7 @@ def test_files_are_read_by_number(tmp_path: Path) -> None:
 def test_what_a_dead_run_left_is_found_readable_or_not(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path)
     for number, phase in enumerate(("settled", "judged", "executing"), 1):
-        save(folder, _iteration(number, phase))  # type: ignore[arg-type]
+        save(folder, iteration(number, phase=phase))  # type: ignore[arg-type]
     folder.iteration(4).write_text("{")
     assert history.unsettled_numbers(folder) == [2, 3, 4]
     folder.iteration(4).unlink()
@@ -56,7 +42,7 @@ def test_what_a_dead_run_left_is_found_readable_or_not(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["base_commit", "commit", "tree", "snapshot"])
 def test_what_names_no_object_of_git_is_not_gone_on_with(name: str, tmp_path: Path) -> None:
     folder = StateFolder(tmp_path)
-    save(folder, replace(_iteration(1, "judged"), **{name: "--upload-pack=x"}))
+    save(folder, replace(iteration(1, phase="judged"), **{name: "--upload-pack=x"}))
     with pytest.raises(RalphError, match=r"is no object id of git; restore the file from git"):
         list(history.unsettled(folder))
 

@@ -19,6 +19,7 @@ from rulebook_ralph.tasks.lifecycle import (
 )
 from rulebook_ralph.tasks.model import Prd, Status, Task, Totals
 from rulebook_ralph.tasks.results import ParsedIteration, Usage
+from tests.cases import AT, iteration
 
 TRIGGERS: tuple[Trigger, ...] = get_args(Trigger)
 DIAGRAM = {(trigger, source): target for trigger, source, target in TRANSITIONS}
@@ -52,7 +53,7 @@ def test_what_the_diagram_has_no_arrow_for_is_refused() -> None:
                     advance(status, trigger)
 
 
-AT, LATER = "2026-01-01T00:00:00.000Z", "2026-01-02T00:00:00.000Z"
+LATER = "2026-01-02T00:00:00.000Z"
 FACTS = Task(
     id="a",
     title="A",
@@ -83,20 +84,8 @@ def _prd(*tasks: Task, **values: object) -> Prd:
 
 
 def _iteration(number: int, task_id: str = "a", *, attempt: int = 1, cost: float | None = 0.25) -> Iteration:
-    return Iteration(
-        iteration_number=number,
-        phase="judged",
-        task_id=task_id,
-        stage="coder",
-        attempt=attempt,
-        agent="test",
-        timestamp=AT,
-        started_at=AT,
-        base_commit="0" * 40,
-        parsed=ParsedIteration(summary=f"summary {number}"),
-        usage=Usage(input_tokens=10, output_tokens=5),
-        cost_usd=cost,
-    )
+    told = {"parsed": ParsedIteration(summary=f"summary {number}"), "usage": Usage(input_tokens=10, output_tokens=5)}
+    return iteration(number, phase="judged", task_id=task_id, attempt=attempt, cost_usd=cost, **told)
 
 
 def _settlement(trigger: Trigger, status: CompletionStatus, *, counts: bool = True) -> Decision:
@@ -135,10 +124,10 @@ def test_settling_twice_is_settling_once_and_the_totals_are_the_sums(
     done: list[tuple[Iteration, Decision]] = []
     gone = 0
     for number, (task_id, (trigger, status), counts, cost) in enumerate(passes, 1):
-        iteration = _iteration(number, task_id, attempt=number, cost=cost)
+        record = _iteration(number, task_id, attempt=number, cost=cost)
         settlement = _settlement(trigger, status, counts=counts)
-        after = settled(prd, iteration, settlement, at=LATER)
-        done.append((iteration, settlement))
+        after = settled(prd, record, settlement, at=LATER)
+        done.append((record, settlement))
         if task_id == "x":  # a task that a person removed
             done.pop()
             gone += 1

@@ -13,7 +13,7 @@ from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.json_file import line_of
 from rulebook_ralph.tasks.model import Prd, Task, Totals
 from rulebook_ralph.tasks.results import CheckResult, ParsedIteration, Verdict
-from tests.cases import each_of
+from tests.cases import each_of, iteration
 
 SMALL = Prd(version=1, project="p", tasks=(Task(id="a", title="A"), Task(id="b", title="B", dependencies=("a",))))
 
@@ -73,28 +73,16 @@ def test_a_prd_comes_back_as_it_was_written(prd: Prd) -> None:
 
 @given(_extras(history.ITERATION_KEYS), _text, st.none() | st.floats(0, 10))
 def test_an_iteration_comes_back_as_it_was_written(extra: dict[str, Any], output: str, cost: float | None) -> None:
-    iteration = _iteration(output=output, cost_usd=cost, extra=extra)
-    data = history.encode(iteration)
-    assert history.decode(data, name="x") == iteration
+    record = _iteration(output=output, cost_usd=cost, extra=extra)
+    data = history.encode(record)
+    assert history.decode(data, name="x") == record
     assert history.encode(history.decode(data, name="x")) == data
 
 
 def _iteration(**changes: Any) -> Iteration:
-    return Iteration(
-        iteration_number=7,
-        phase="judged",
-        task_id="a",
-        stage="coder",
-        attempt=1,
-        agent="claude",
-        timestamp="2026-01-01T00:00:00Z",
-        started_at="2026-01-01T00:00:00Z",
-        base_commit="0" * 40,
-        verdict=Verdict(action="continue", hook="gates"),
-        checks=(CheckResult(step="tests", command="make", passed=False),),
-        parsed=ParsedIteration(learnings=("x",)),
-        **changes,
-    )
+    checks = (CheckResult(step="tests", command="make", passed=False),)
+    verdict = Verdict(action="continue", hook="gates")
+    return iteration(7, verdict=verdict, checks=checks, parsed=ParsedIteration(learnings=("x",)), **changes)
 
 
 def test_the_file_is_made_for_git_and_people() -> None:
@@ -136,8 +124,8 @@ def test_criteria_and_overrides_are_read_in_either_spelling_and_written_in_one()
 
 
 def test_text_that_is_no_unicode_is_written_readably() -> None:
-    iteration = history.decode(history.encode(_iteration(output="a\ud800b\ud83d\ude00")), name="x")
-    assert iteration.output == "a\ufffdb\U0001f600"
+    record = history.decode(history.encode(_iteration(output="a\ud800b\ud83d\ude00")), name="x")
+    assert record.output == "a\ufffdb\U0001f600"
 
 
 def test_a_cost_that_could_not_be_read_again_is_never_written() -> None:

@@ -7,11 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph.tasks import progress
-from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.model import STATE_FOLDER
-from tests.cases import each_of
+from tests.cases import AT, each_of, iteration
 
-AT = "2026-01-01T00:00:00.000Z"
 HEADER = progress.header("toy", created_at=AT, task_count=3)
 BREAKS = ("\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
 FORGED = (
@@ -28,26 +26,9 @@ _forgeries = st.lists(st.sampled_from((*BREAKS, *FORGED, " ", "x", "é", "\ud800
 _texts = st.text(st.characters(), max_size=40) | _forgeries
 
 
-def _iteration(number: int) -> Iteration:
-    return Iteration(
-        iteration_number=number,
-        phase="settled",
-        task_id="one",
-        stage="coder",
-        attempt=1,
-        agent="test",
-        timestamp=AT,
-        started_at=AT,
-        base_commit="0" * 40,
-        completion_status="completed",
-        commit="a" * 40,
-    )
-
-
 def _entry(number: int, text: str = "it worked", *, learnings: int = 1) -> str:
-    return progress.entry(
-        _iteration(number), gates=[text, "lint failed"], reason=text, learnings=[text] * learnings, summary=text
-    )
+    record = iteration(number, task_id="one", completion_status="completed", commit="a" * 40)
+    return progress.entry(record, gates=[text, "lint failed"], reason=text, learnings=[text] * learnings, summary=text)
 
 
 def _numbers(text: str) -> list[int]:
@@ -71,8 +52,8 @@ def test_the_header_is_the_first_entry_and_no_iteration(tmp_path: Path) -> None:
 
 
 def test_an_entry_reads_as_it_was_meant() -> None:
-    iteration = _iteration(3)
-    text = progress.entry(iteration, gates=["tests passed"], reason="why", learnings=["a", "b"], summary="what")
+    record = iteration(3, task_id="one", completion_status="completed", commit="a" * 40)
+    text = progress.entry(record, gates=["tests passed"], reason="why", learnings=["a", "b"], summary="what")
     assert text == (
         "## Iteration 3 · one · coder · attempt 1 · completed\n"
         f"    at: {AT}\n"

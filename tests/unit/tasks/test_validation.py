@@ -7,8 +7,8 @@ import pytest
 
 from rulebook_ralph import resources
 from rulebook_ralph.tasks import history, prd_file, progress
-from rulebook_ralph.tasks.history import Iteration
 from rulebook_ralph.tasks.validation import MOST_PROBLEMS, near_misses, validate
+from tests.cases import iteration
 
 PRD = ".rulebook-ralph/prd.json"
 GOOD = {"version": 1, "project": "p", "tasks": [{"id": "a", "title": "A"}]}
@@ -27,18 +27,7 @@ def _put(root: Path, prd: object) -> None:
 
 
 def _put_iteration(root: Path, name: str, **changes: Any) -> Path:
-    iteration = Iteration(
-        iteration_number=3,
-        phase="settled",
-        task_id="a",
-        stage="coder",
-        attempt=1,
-        agent="claude",
-        timestamp="2026-01-01T00:00:00Z",
-        started_at="2026-01-01T00:00:00Z",
-        base_commit="0" * 40,
-    )
-    document = json.loads(history.encode(iteration)) | changes
+    document = json.loads(history.encode(iteration(3))) | changes
     file = root / ".rulebook-ralph/history" / name
     file.write_text(json.dumps(document, indent=2), "utf-8")
     return file
