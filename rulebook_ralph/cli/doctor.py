@@ -153,11 +153,10 @@ def _branch(repository: Repository, prd: Prd) -> Diagnosis:
     wanted = prd.work_branch
     if repository.branch() == wanted:
         return ok(f"on branch {wanted}, where the work happens")
-    elsewhere = [root for root, there in repository.work_trees() if there == wanted]
-    if elsewhere:
-        return wrong(f"branch {wanted} is checked out in {elsewhere[0]}", "run ralph there, or give --branch another")
     if not repository.can_name_branch(wanted):
         return wrong(f"'{wanted}' is no name for a branch", "set branch in .rulebook-ralph/prd.json")
+    if elsewhere := repository.elsewhere(wanted):
+        return wrong(f"branch {wanted} is checked out in {elsewhere}", "run ralph there, or give --branch another")
     return ok(f"the run {'switches to' if repository.tip(wanted) else 'creates'} branch {wanted}")
 
 

@@ -20,7 +20,6 @@ MAX_OUTPUT_BYTES = 32 * 1024 * 1024
 _BLOCK = 1024 * 1024
 _WHO = "ralph <ralph@localhost>"
 _NUMBERED = re.compile(f".+/{ITERATION_NUMBER}", re.DOTALL)
-_STATE_DEPTH = 3
 
 
 def state_reference(project: str) -> str:
@@ -146,9 +145,7 @@ def save_state(
     """Add files of the state folder (path within it -> content) to the saved state; returns the commit. Raises
     RalphError.
     """
-
-    objects = repository.objects
-    new = objects.new()
+    objects, new = repository.objects, repository.objects.new()
     entries = [(f"{STATE_FOLDER}/{name}", Entry("100644", new.add("blob", data))) for name, data in files.items()]
     try:
         before = repository.tree_of(parent) if parent else None
@@ -167,8 +164,7 @@ def _unsaved(repository: Repository, error: GitError) -> RalphError:
 
 def state_references(repository: Repository) -> tuple[str, ...]:
     """The saved states that there are."""
-    names = repository.text("for-each-ref", "--format=%(refname)", "refs/ralph").splitlines()
-    return tuple(name for name in names if name.endswith("/state") and name.count("/") == _STATE_DEPTH)
+    return tuple(repository.text("for-each-ref", "--format=%(refname)", "refs/ralph/*/state").splitlines())
 
 
 def entries_of_state(repository: Repository, revision: str) -> dict[str, Entry]:

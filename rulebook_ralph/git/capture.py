@@ -19,7 +19,6 @@ from rulebook_ralph.tasks.text import some
 
 TIME_LIMIT = 300.0
 """Seconds for a git command over a tree that an agent left."""
-_NESTED = 8
 _LONGEST_PATH = 3000
 """Characters; systems give up at 4096, and git within its own files before that."""
 
@@ -39,10 +38,7 @@ def capture(own: Repository, prepared: Collection[str]) -> Captured:
         take_down(own.root / path)
     notes = [f"{some(special)}: no files that git can hold (pipes, for instance); taken away"] if special else []
     changed, new = listed(own, prepared)
-    for _ in range(_NESTED):
-        nested = [path for path in (*changed, *new) if os.path.lexists(own.root / path / ".git")]
-        if not nested:
-            break
+    while nested := [path for path in (*changed, *new) if os.path.lexists(own.root / path / ".git")]:
         for path in nested:
             take_down(own.root / path / ".git")
             notes.append(f"{path.rstrip('/')}: a git repository of its own; its files were taken, not its history")

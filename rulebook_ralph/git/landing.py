@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from rulebook_ralph.git.capture import TIME_LIMIT
 from rulebook_ralph.git.command import Conversation, EndedError
 from rulebook_ralph.git.in_the_way import InTheWayError, NotAdvanced, look_around
 from rulebook_ralph.git.objects import Entry, sync
@@ -134,9 +135,8 @@ def _is_checked_out(repository: Repository, branch: str) -> bool:
             if (repository.git_dir / name).exists():
                 raise InTheWayError(f"{what} is in progress on it; end it or give it up")
         return True
-    for root, other in repository.work_trees():
-        if other == branch and root.resolve() != repository.root.resolve():
-            raise InTheWayError(f"it is checked out in another work tree, {root}")
+    if there := repository.elsewhere(branch):
+        raise InTheWayError(f"it is checked out in another work tree, {there}")
     return False
 
 
@@ -187,9 +187,9 @@ def _follow(repository: Repository, index: Path, branch: str, new: str, old: str
         sync(note)
         for each in torn:
             (repository.root / each.path).unlink()
-        _bring_files(repository, index, new, old)
+        bring_files(repository, new, old, index=index)
         if same:
-            _refresh(repository, index)
+            refresh(repository, index=index)
         _sync_tree(repository.root, [each.path for each in work])
         sync(index)
         index.replace(repository.git_dir / "index")
@@ -198,23 +198,27 @@ def _follow(repository: Repository, index: Path, branch: str, new: str, old: str
         note.unlink(missing_ok=True)
 
 
-def _bring_files(repository: Repository, index: Path, new: str, old: str) -> None:
+def bring_files(repository: Repository, new: str, old: str, *, index: Path | None = None) -> None:
+    """Bring the index and the files from one tree or commit to another one, but for what was edited. Raises
+    InTheWayError where git cannot.
+    """
     order = ("read-tree", "-m", "-u", "--no-recurse-submodules", old, new)
     try:
         try:
-            repository.run(*order, index=index)
+            repository.run(*order, index=index, timeout=TIME_LIMIT)
         except GitError:  # what is as it was may have another time
-            _refresh(repository, index)
-            repository.run(*order, index=index)
+            refresh(repository, index=index)
+            repository.run(*order, index=index, timeout=TIME_LIMIT)
     except GitError as error:
         said = error.stderr.splitlines() or ["git gave no reason"]
         files = [line.strip() for line in said if line.startswith("\t")]
         raise InTheWayError(f"git cannot bring the tree along: {said[0][:200]}", files) from None
 
 
-def _refresh(repository: Repository, index: Path) -> None:
+def refresh(repository: Repository, *, index: Path | None = None) -> None:
+    """Have the index know the files that are as it says, whatever their times."""
     with suppress(GitError):  # where something differs
-        repository.run("update-index", "-q", "--ignore-submodules", "--refresh", index=index)
+        repository.run("update-index", "-q", "--ignore-submodules", "--refresh", index=index, timeout=TIME_LIMIT)
 
 
 def _enter(repository: Repository, index: Path, wanted: Sequence[Change]) -> None:

@@ -173,15 +173,10 @@ class Repository:
         configured = listing.split("\0")[:-2]  # the last one is Ralph's own
         return self.root / configured[-1] if configured else self.common_dir / "hooks"
 
-    def work_trees(self) -> tuple[tuple[Path, str | None], ...]:
-        """Every work tree of the repository, this one included, and the branch that each has checked out."""
-        found = []
-        for block in os.fsdecode(self.run("worktree", "list", "--porcelain", "-z")).split("\0\0"):
-            said = dict(line.partition(" ")[::2] for line in block.strip("\0").split("\0"))
-            if "worktree" in said and "bare" not in said:
-                branch = said.get("branch", "").removeprefix("refs/heads/")
-                found.append((Path(said["worktree"]), branch or None))
-        return tuple(found)
+    def elsewhere(self, branch: str) -> Path | None:
+        """Another work tree that has the branch checked out, or None."""
+        told = self.text("for-each-ref", "--format=%(worktreepath)", f"refs/heads/{branch}")
+        return Path(told) if told and Path(told).resolve() != self.root.resolve() else None
 
 
 def within_state(path: str) -> bool:

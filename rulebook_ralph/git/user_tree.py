@@ -4,15 +4,16 @@ HEAD, the branch and the person's index are not touched by that. The state folde
 """
 
 import os
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git import git_folder
 from rulebook_ralph.git.cache import take_down
-from rulebook_ralph.git.capture import TIME_LIMIT, Captured, capture_in_place
-from rulebook_ralph.git.repository import GitError, Repository, read_plain, within_state
+from rulebook_ralph.git.capture import Captured, capture_in_place, listed
+from rulebook_ralph.git.in_the_way import InTheWayError
+from rulebook_ralph.git.landing import bring_files, refresh
+from rulebook_ralph.git.repository import Repository, read_plain, within_state
 from rulebook_ralph.git.trees import merge_trees, with_entries
 from rulebook_ralph.tasks.model import STATE_FOLDER
 from rulebook_ralph.tasks.text import some
@@ -47,7 +48,7 @@ class UserTree:
         self._own.run("config", "core.sparseCheckout", "false")
         self._own.run("read-tree", self._with_state(base, None))
         self._leave_out_what_is_not_checked_out()
-        self._refresh()
+        refresh(self._own)
         with_edits = self._repository.modified()
         if with_edits:
             take_down(self._folder)
@@ -68,14 +69,11 @@ class UserTree:
         """
         stands, wanted = self._with_state(self.capture().tree, None), self._with_state(tree, None)
         if stands != wanted:
-            self._refresh()
             try:
-                self._own.run("read-tree", "-m", "-u", "--no-recurse-submodules", stands, wanted, timeout=TIME_LIMIT)
-            except GitError as error:
-                why = " ".join(error.stderr.replace("error: ", "").split())[:300]
-                raise RalphError(
-                    f"the files in {self.root} cannot be brought to where the work stands: {why}"
-                ) from None
+                bring_files(self._own, wanted, stands)
+            except InTheWayError as error:
+                told = f"the files in {self.root} cannot be brought to where the work stands: {error}"
+                raise RalphError(f"{told} {some(error.waiting.files)}".rstrip()) from None
             self._leave_out_the_rest()
         self._follow(commit)
         (self._folder / "base").write_text(self._repository.text("rev-parse", commit), "ascii")
@@ -118,15 +116,8 @@ class UserTree:
 
     def _leave_out_the_rest(self) -> None:
         """What stands there now beside the tree is none of the work: a person's, or what an agent had git ignore."""
-        rules = self._own.git_dir / "info" / "exclude"
-        listing = self._own.run("ls-files", "-o", "-z", f"--exclude-from={rules}", timeout=TIME_LIMIT)
-        unknown = {*filter(None, os.fsdecode(listing).split("\0")), *self._left_out()}
+        unknown = {*listed(self._own, ())[1], *self._left_out()}
         (self._folder / "untracked").write_bytes(os.fsencode("\0".join(sorted(unknown))))
-
-    def _refresh(self) -> None:
-        """Have the index know the files that are as it says, whatever their times."""
-        with suppress(GitError):  # where something differs
-            self._own.run("update-index", "-q", "--ignore-submodules", "--refresh", timeout=TIME_LIMIT)
 
     def _base(self) -> str:
         return (self._folder / "base").read_text("ascii")

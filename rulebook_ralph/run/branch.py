@@ -152,9 +152,8 @@ def check_out(repository: Repository, branch: str) -> str:
         return ""
     if not repository.can_name_branch(branch):
         raise RalphError(f"'{branch}' is no name for a branch; set `branch` in .rulebook-ralph/prd.json, or --branch")
-    elsewhere = [root for root, there in repository.work_trees() if there == branch]
-    if elsewhere:
-        raise RalphError(f"branch {branch} is checked out in {elsewhere[0]}; run ralph there, or give --branch another")
+    if elsewhere := repository.elsewhere(branch):
+        raise RalphError(f"branch {branch} is checked out in {elsewhere}; run ralph there, or give --branch another")
     reference, there = f"refs/heads/{branch}", repository.tip(branch)
     try:
         if there is None or repository.contains(there):

@@ -48,7 +48,7 @@ def test_variables_that_lead_elsewhere_are_not_followed(tmp_path: Path) -> None:
     }
     repository = open_repository(project.root, {**os.environ, **wrong})
     assert repository.head() == project.git("rev-parse", "HEAD")
-    assert repository.work_trees() == ((project.root, "main"),)
+    assert repository.elsewhere("main") is None
 
 
 def test_questions_and_failures(tmp_path: Path) -> None:
