@@ -159,7 +159,7 @@ def _read_folder(folder: Path, within: Path, root: Path) -> TaskFolder:
         raise UnreadableError(folder, None, f"the folder's name is the task's id, and {wrong}: rename it")
     refuse_link_out(folder, within=within)
     proposal, listed, design = (read_text_if_there(folder / name, within=within) for name in (*MARKS, "design.md"))
-    specs = _spec_files(folder / "specs")
+    specs = list(_spec_files(folder / "specs"))
     if proposal is None and listed is None and not specs:
         raise UnreadableError(folder, None, f"has no {', no '.join(MARKS)} and no specs: it is not a task")
     heading, description = read_proposal(proposal or "")
@@ -211,12 +211,19 @@ def _metadata(file: Path, within: Path) -> Json:
     return value
 
 
-def _spec_files(folder: Path) -> list[Path]:
-    """Every spec.md below `specs/`, sorted. A link to a folder is refused: what it holds may be endless."""
-    below = sorted(folder.rglob("*"))
-    if links := [path for path in (folder, *below) if path.is_symlink() and path.name != "spec.md"]:
-        raise UnreadableError(links[0], None, "is a link: copy the folder instead")
-    return [path for path in below if path.name == "spec.md"]
+def _spec_files(folder: Path) -> Iterator[Path]:
+    """Every spec.md below `specs/`, in order. A link to a folder is refused: what it holds may be endless."""
+    if folder.is_symlink():
+        raise UnreadableError(folder, None, "is a link: copy the folder instead")
+    try:
+        children = sorted(folder.iterdir()) if folder.is_dir() else []
+    except OSError as error:
+        raise UnreadableError(folder, None, f"cannot be read: {error.strerror}") from error
+    for child in children:
+        if child.name == "spec.md":
+            yield child
+        elif child.is_dir():
+            yield from _spec_files(child)
 
 
 def _named_files(text: str, root: Path) -> list[str]:

@@ -3,13 +3,12 @@
 import random
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rulebook_ralph.tasks.importers import checklist, task_files
+from rulebook_ralph.tasks.importers import task_files
 from rulebook_ralph.tasks.importers.checklist_entries import parted
 from rulebook_ralph.tasks.importers.markdown import read_document
 from rulebook_ralph.tasks.model import Task
@@ -143,10 +142,3 @@ def test_of_a_rulebook_only_the_criteria_that_were_the_tasks_are_ticked() -> Non
     assert task_files.file_of(task) == "rulebook/tasks/t/tasks.md"
     assert task_files.ticked(text.encode(), task) == wanted.encode()
     assert task_files.ticked(b"- [ ] other\n", task) is None
-
-
-def test_a_plan_without_line_end_and_with_lone_carriage_returns_keeps_them(tmp_path: Path) -> None:
-    (tmp_path / "plan.md").write_bytes(b"\xef\xbb\xbf- [ ] 1.1 A\r\t- [ ] 1.1.1 B")
-    (task,) = checklist.read(tmp_path / "plan.md", "plan.md").tasks
-    assert task.id == "1.1.1"
-    assert task_files.ticked((tmp_path / "plan.md").read_bytes(), task) == b"\xef\xbb\xbf- [x] 1.1 A\r\t- [x] 1.1.1 B"

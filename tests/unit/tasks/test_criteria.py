@@ -27,6 +27,7 @@ from rulebook_ralph.tasks.criteria_reading import (
 )
 from rulebook_ralph.tasks.model import Prd, Stage, Task
 from rulebook_ralph.tasks.prd_file import problems_of
+from rulebook_ralph.tasks.struct_reading import camel
 from rulebook_ralph.tasks.text import Fault, json_path
 from tests.cases import each_of
 
@@ -220,76 +221,54 @@ def test_overrides() -> None:
 
 
 _text = st.text(max_size=12)
-_name = st.text(alphabet="abc", min_size=1, max_size=3)
-_some = st.text(min_size=1, max_size=12).filter(str.strip)
-
-
-def _snake_or_camel(**keys: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """Any of the keys, each in one of its two spellings."""
-
-    def spelled(values: dict[str, Any], snake: bool) -> dict[str, Any]:
-        return values if snake else {_camel(key): value for key, value in values.items()}
-
-    return st.builds(spelled, st.fixed_dictionaries({}, optional=keys), st.booleans())
-
-
-def _camel(key: str) -> str:
-    first, *rest = key.split("_")
-    return first + "".join(part.capitalize() for part in rest)
-
-
-_external = st.builds(
-    lambda command, rest: {"command": command, **rest},
-    _some.filter(lambda text: "\0" not in text),
-    _snake_or_camel(
-        success_exit_code=st.integers(0, 255),
-        output_contains=_text,
-        output_not_contains=_text,
-        timeout=st.sampled_from([1, 2.5, "90s", 300]),
-        working_dir=st.sampled_from([".", "api", "a/b"]),
-    ),
-)
-_semantic = st.builds(
-    lambda check_for, rest: {"check_for": check_for, **rest},
-    st.lists(_some, min_size=1, max_size=3) | st.just("{{acceptance_criteria}}"),
-    st.fixed_dictionaries({}, optional={"negativePatterns": st.lists(_some, max_size=2), "model": _text}),
+_some = st.text(min_size=1, max_size=12).filter(lambda text: text.strip() and "\0" not in text)
+_plain: st.SearchStrategy[tuple[str, Any]] = st.one_of(
+    st.just(("string_match", {})),
+    st.fixed_dictionaries(
+        {"command": _some},
+        optional={
+            "success_exit_code": st.integers(0, 255),
+            "output_contains": _text,
+            "output_not_contains": _text,
+            "timeout": st.sampled_from([1, 2.5, "90s", 300]),
+            "working_dir": st.sampled_from([".", "api", "a/b"]),
+        },
+    ).map(lambda config: ("external", config)),
+    st.fixed_dictionaries(
+        {"check_for": st.lists(_some, min_size=1, max_size=3) | st.just("{{acceptance_criteria}}")},
+        optional={"negative_patterns": st.lists(_some, max_size=2), "model": _text},
+    ).map(lambda config: ("semantic", config)),
 )
 
 
-def _method(depth: int) -> st.SearchStrategy[tuple[str, dict[str, Any]]]:
-    kinds: list[st.SearchStrategy[tuple[str, dict[str, Any]]]] = [
-        st.just(("string_match", {})),
-        _external.map(lambda config: ("external", config)),
-        _semantic.map(lambda config: ("semantic", config)),
-    ]
-    if depth:
-        parts = st.lists(st.tuples(_name, _method(depth - 1), st.booleans()), min_size=1, max_size=3).map(
-            lambda parts: {
-                "stages": [
-                    {"name": f"{name}{index}", "method": method, "config": config, "required": required}
-                    for index, (name, (method, config), required) in enumerate(parts)
-                ]
-            }
-        )
-        kinds.append(parts.map(lambda config: ("multi_stage", config)))
-    return st.one_of(kinds)
+def _multi(kinds: st.SearchStrategy[tuple[str, Any]]) -> st.SearchStrategy[tuple[str, Any]]:
+    def config(parts: list[tuple[tuple[str, Any], bool]]) -> tuple[str, Any]:
+        stages = [
+            {"name": f"p{index}", "method": method, "config": config, "required": required}
+            for index, ((method, config), required) in enumerate(parts)
+        ]
+        return "multi_stage", {"stages": stages}
+
+    return st.lists(st.tuples(kinds, st.booleans()), min_size=1, max_size=3).map(config) | kinds
 
 
-@st.composite
-def stage_criteria(draw: st.DrawFn) -> dict[str, Any]:
-    """Valid criteria of a stage in any spelling."""
-    method, config = draw(_method(2))
-    written = draw(
-        _snake_or_camel(
-            promise=st.just("PROMISE KEPT"), description=_text, max_iterations=st.none() | st.integers(1, 99)
-        )
-    )
-    if draw(st.booleans()):
-        return written | {"verificationMethod": method, "verificationConfig": config}
-    return written | {"verification_method": method, "verification_config": config}
+def _spelled(value: Any, *, in_camel: bool) -> Any:
+    if isinstance(value, dict):
+        return {camel(key) if in_camel else key: _spelled(item, in_camel=in_camel) for key, item in value.items()}
+    return [_spelled(item, in_camel=in_camel) for item in value] if isinstance(value, list) else value
 
 
-completions = st.dictionaries(st.sampled_from([str(stage) for stage in STAGES]), stage_criteria(), max_size=4)
+def _written(kind: tuple[str, Any], rest: dict[str, Any], in_camel: bool) -> Any:
+    whole = {**rest, "verification_method": kind[0], "verification_config": kind[1]}
+    return _spelled(whole, in_camel=in_camel)
+
+
+_rest = {"promise": st.just("PROMISE KEPT"), "description": _text, "max_iterations": st.none() | st.integers(1, 99)}
+completions = st.dictionaries(
+    st.sampled_from([str(stage) for stage in STAGES]),
+    st.builds(_written, _multi(_multi(_plain)), st.fixed_dictionaries({}, optional=_rest), st.booleans()),
+    max_size=4,
+)
 
 
 @given(completions)

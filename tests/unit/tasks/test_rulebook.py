@@ -59,36 +59,13 @@ def test_all_real_folders_are_read_without_problems() -> None:
 
 
 REAL = {
-    # id: title, status, complexity, number of criteria, the criteria from tasks.md among them
-    "phase1_add-library-detection": (
-        "Library/framework detection with lean rule generation and empty-folder selection",
-        "completed",
-        "very-high",
-        20,
-    ),
+    # id: title, status, complexity, number of criteria from tasks.md
     "phase4_prune-skill-and-agent-library": ("Prune skill and agent library", "pending", "high", 11),
-    "phase11_github-task-backend": ("Github task backend", "pending", "medium", 8),
-    "2025-10-30-rulebook-v0.10.0-features": ("Rulebook v0.10.0 Advanced Features", "completed", "very-high", 20),
     "2025-10-30-test-task-implementation": ("Test Task Implementation", "completed", "low", 1),
     "2025-11-18-simplified-watcher-ui": ("Simplified Progress-Focused Watcher UI", "pending", "very-high", 77),
     "2025-11-18-test-archive-task": ("Test archive task", "pending", "medium", 6),
-    "2026-02-26-integrate-ralph-autonomous-loop": (
-        "Integrate Ralph Autonomous Loop with Rulebook",
-        "pending",
-        "very-high",
-        44,
-    ),
-    "2026-03-01-health-scorer-v2": ("Health Scorer v2 — Real Content Measurement", "completed", "very-high", 21),
-    "2026-03-01-ralph-parallel-execution": (
-        "Ralph Parallel Story Execution (--parallel flag)",
-        "completed",
-        "high",
-        17,
-    ),
     "2026-03-19-v5-multi-tool-ai-framework": ("V5 multi tool ai framework", "completed", "very-high", 69),
     "2026-04-20-phase0_terse-foundations": ("Terse foundations", "completed", "very-high", 8),
-    "2026-06-08-phase1_remove-ralph-and-dead-flags": ("Remove ralph and dead flags", "completed", "high", 11),
-    "fix-ralph-parser": ("Fix RalphParser False Negatives in Quality Gate Detection", "completed", "high", 14),
 }
 
 
@@ -137,47 +114,30 @@ def test_no_description_of_the_real_proposals_collapses(folder: Path) -> None:
     assert "\n".join(description).startswith("\n".join(body).strip())
 
 
-def test_nested_items_carry_the_text_above_them() -> None:
-    criteria = real("2026-03-01-health-scorer-v2").acceptance_criteria
-    assert "Implement `measureReadmeQuality(readmePath)`: Count sections (## headings)" in criteria
-    assert not any(criterion.endswith("(readmePath)`:") for criterion in criteria)
-
-
-def test_plain_details_follow_their_item() -> None:
-    criteria = real("2025-11-18-simplified-watcher-ui").acceptance_criteria
-    assert (
-        "INIT-003: Call syncTaskStatus() when agent starts — Implemented: Called in startAgent() before workflow loop;"
-        " Location: src/core/agent-manager.ts:94"
-    ) in criteria
-
-
-def test_a_comment_inside_a_sentence_stays_and_one_at_its_end_goes() -> None:
-    assert (
-        "archiveTask(tailWaiver): refuses without waiver when tail unchecked; records <!-- tail-waiver --> in archived"
-        " tasks.md"
-    ) in real("2026-07-14-phase8_tail-waiver").acceptance_criteria
-    assert not any("89a0f44" in line for line in real("2026-03-19-v5-multi-tool-ai-framework").acceptance_criteria)
-
-
-def test_removed_requirements_read_as_removed() -> None:
-    assert (
-        'Removed requirement "Classic ANSI Watcher": Reason: Replaced by modern blessed interface for better'
-        " functionality Migration: Users should use `rulebook watcher` for the new interface"
-    ) in real("2025-10-30-rulebook-v0.10.0-features").acceptance_criteria
-
-
-def test_design_and_specs_are_named_and_relevant() -> None:
-    task = real("2025-10-30-rulebook-v0.10.0-features")
-    design = "archive/2025-10-30-rulebook-v0.10.0-features/design.md"
-    assert task.relevant_files[0] == design
+@each_of(
+    ("task_id", "words"),
+    [
+        ("2026-03-01-health-scorer-v2", "`measureReadmeQuality(readmePath)`: Count sections (## headings)"),
+        ("2025-11-18-simplified-watcher-ui", "when agent starts — Implemented: Called in startAgent() before workflow"),
+        ("2025-11-18-simplified-watcher-ui", "before workflow loop; Location: src/core/agent-manager.ts:94"),
+        ("2026-07-14-phase8_tail-waiver", "records <!-- tail-waiver --> in archived tasks.md"),
+        ("2025-10-30-rulebook-v0.10.0-features", 'Removed requirement "Classic ANSI Watcher": Reason: Replaced by'),
+    ],
+)
+def test_real_criteria(task_id: str, words: str) -> None:
+    assert any(words in criterion for criterion in real(task_id).acceptance_criteria)
 
 
 def test_relevant_files_are_files_that_are_named_and_there(tmp_path: Path) -> None:
     proposal = "# A\nIn `src/a.py:140` and `./b.md`, not `gone.py`, `src`, `/etc/passwd` or `../x`. `src/a.py`\n"
     root = project(tmp_path, {"a": {"proposal.md": proposal, "specs/x/spec.md": "It MUST be."}})
     write(tmp_path, {"src/a.py": "", "b.md": ""})
+    write(tmp_path / ".rulebook/tasks/a", {"design.md": ""})
     (task,) = rulebook.read_all([root], root=root).tasks
-    assert task.relevant_files == (".rulebook/tasks/a/specs/x/spec.md", "src/a.py", "b.md")
+    assert task.relevant_files == (
+        *(f".rulebook/tasks/a/{name}" for name in ("design.md", "specs/x/spec.md")),
+        *("src/a.py", "b.md"),
+    )
 
 
 def test_priority_is_the_phase_and_tasks_without_one_come_last(tmp_path: Path) -> None:
@@ -189,15 +149,6 @@ def test_priority_is_the_phase_and_tasks_without_one_come_last(tmp_path: Path) -
     }  # fmt: skip
     single = read(root / ".rulebook/tasks/plain").tasks[0]
     assert single.priority == 1
-
-
-def test_tasks_stand_in_the_order_of_their_folders_and_know_where_they_are_from(tmp_path: Path) -> None:
-    root = project(tmp_path, {name: {"proposal.md": "# Proposal: Do it\n"} for name in ("b", "a", "c")})
-    reading = read(root / ".rulebook" / "tasks")
-    assert [task.id for task in reading.tasks] == ["a", "b", "c"]
-    assert reading.tasks[0].source == ".rulebook/tasks/a"
-    assert reading.folders == (".rulebook/tasks",)
-    assert reading.tasks[0].title == "Do it"
 
 
 @each_of(
@@ -285,13 +236,8 @@ def test_a_path_may_be_a_project_a_tasks_folder_a_task_or_its_file(tmp_path: Pat
     assert [task.id for task in reading.tasks] == ["a", "b"]
     assert reading.tasks[1].source == ".rulebook/tasks/archive/b"
     assert reading.folders == (".rulebook/tasks",)
-
-
-def test_both_usual_places_are_read_where_both_hold_tasks(tmp_path: Path) -> None:
-    project(tmp_path, {"a": {"tasks.md": "- [ ] x"}})
-    (tmp_path / "rulebook" / "tasks").mkdir(parents=True)
-    write(tmp_path / "rulebook/tasks/b", {"proposal.md": "# B"})
-    assert [task.id for task in rulebook.read_all([tmp_path], root=tmp_path).tasks] == ["a", "b"]
+    write(tmp_path / "rulebook/tasks/c", {"proposal.md": "# C"})
+    assert whole(tmp_path) == (["a", "c"], (".rulebook/tasks", "rulebook/tasks"))
 
 
 @pytest.mark.parametrize(("made", "words"), [(None, "does not exist"), ("x/y/", "no rulebook tasks"), ("x/f", "not a")])
@@ -302,8 +248,3 @@ def test_a_path_without_tasks_is_refused(tmp_path: Path, made: str | None, words
     path = tmp_path / "x" / "f" if made == "x/f" else tmp_path / "x"
     with pytest.raises(RalphError, match=words):
         rulebook.read_all([path], root=tmp_path)
-
-
-def test_a_path_that_cannot_be_looked_at_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RalphError, match="cannot be read: File name too long"):
-        rulebook.read_all([tmp_path / ("x" * 300)], root=tmp_path)

@@ -97,22 +97,14 @@ def test_links_out_of_the_tasks_folder_are_refused(tmp_path: Path, broken: str) 
     assert "link" in problems[0] or "leads nowhere" in problems[0]
 
 
-def test_links_inside_the_tasks_folder_are_followed(tmp_path: Path) -> None:
-    shared = tmp_path / TASKS / "good" / "tasks.md"
-    shared.parent.mkdir(parents=True)
-    shared.write_text("- [ ] fine")
-    (tmp_path / TASKS / "twin").mkdir()
-    (tmp_path / TASKS / "twin" / "tasks.md").symlink_to(shared)
-    reading, problems = read_with(tmp_path, {})
-    assert problems == []
-    assert reading.tasks[1].acceptance_criteria == ("fine",)
-
-
-def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+def test_links_inside_are_followed_and_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / TASKS / "twin").mkdir(parents=True)
+    (tmp_path / TASKS / "twin" / "tasks.md").symlink_to("../good/tasks.md")
     (tmp_path / TASKS / "bad").mkdir(parents=True)
     os.mkfifo(tmp_path / TASKS / "bad" / "tasks.md")
     (tmp_path / TASKS / "worse" / "proposal.md").mkdir(parents=True)
-    _, problems = read_with(tmp_path, {})
+    reading, problems = read_with(tmp_path, {})
+    assert [task.acceptance_criteria for task in reading.tasks] == [("fine",), ("fine",)]
     assert problems == ["bad/tasks.md: is no regular file", "worse/proposal.md: Is a directory"]
 
 
@@ -125,10 +117,7 @@ def test_files_that_may_not_be_read_are_named(tmp_path: Path) -> None:
     closed.chmod(0)
     _, problems = read_with(tmp_path, {})
     closed.chmod(0o700)
-    assert problems == [
-        "bad/tasks.md: Permission denied",
-        "worse/specs/closed: cannot be read: Permission denied",
-    ]
+    assert problems == ["bad/tasks.md: Permission denied", "worse/specs/closed: cannot be read: Permission denied"]
 
 
 def test_what_is_no_task_is_passed_over_in_silence(tmp_path: Path) -> None:
@@ -177,14 +166,11 @@ def test_a_problem_is_told_on_one_printable_line() -> None:
     assert str(error.problem(Path("/elsewhere"))).startswith("/p/a")
 
 
-@pytest.mark.parametrize("good", ["a", "A-1", "phase1_x.y", "2026-01-01-x", "a" * 100, "a.locked"])
-def test_good_ids(good: str) -> None:
-    assert problem_with_id(good) is None
-
-
 BAD_IDS = ["", "../x", "a/b", "a\0", "-x", ".x", "_x", "a..b", "a.", "a.lock", "a" * 101, "a\n", "é", "a b", "٣", "a٣"]
 
 
-@each_of("bad", BAD_IDS)
-def test_bad_ids(bad: str) -> None:
-    assert problem_with_id(bad) is not None
+def test_ids() -> None:
+    assert [one for one in BAD_IDS if problem_with_id(one) is None] == []
+    assert [
+        one for one in ("a", "A-1", "phase1_x.y", "2026-01-01-x", "a" * 100, "a.locked") if problem_with_id(one)
+    ] == []
