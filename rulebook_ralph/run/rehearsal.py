@@ -68,27 +68,23 @@ def rehearse(project: Project, options: RunOptions, clock: Clock, prd: Prd | Non
     preflight.require_known_tasks(prd, options.only)
     config = project.config
     reopen = {task.id for task in prd.tasks if task.status == "blocked"} if options.retry_blocked else set[str]()
-    order = selection.plan(prd, only=options.only, reopen=reopen)
-    first = selection.next_task(prd, only=options.only, reopen=reopen)
-    most_attempts = [requirements.attempts_left(config, task) for task in order]
     roster = Roster(config, project.environment)
+    order = selection.plan(prd, only=options.only, reopen=reopen)
+    tasks = tuple(_task(config, roster, task) for task in order)
+    most = config.limits.max_iterations or max(1, sum(task.max_attempts for task in tasks))
     judge = roster.judging_model(Cancellation())
-    most = config.limits.max_iterations or max(1, sum(most_attempts))
     return Rehearsal(
         agent=config.defaults.executor,
         branch=options.branch or prd.work_branch,
-        tasks=tuple(
-            RehearsedTask(id=task.id, title=task.title, max_attempts=left, stages=_stages(config, roster, task))
-            for task, left in zip(order, most_attempts, strict=True)
-        ),
+        tasks=tasks,
         max_iterations=most,
         max_wall_time=config.limits.max_run_wall_time,
         max_cost_usd=config.limits.max_cost_usd,
         gates=tuple(RehearsedGate(name=step.name, command=step.command) for step in config.verification.gates),
         judge=judge.name,
         unasked=judge.missing,
-        reason=None if first else summaries.why_nothing_is_left(prd, only=options.only).reason,
-        prompt=_prompt(project, prd, first.id, most) if first else "",
+        reason=None if order else summaries.why_nothing_is_left(prd, only=options.only).reason,
+        prompt=_prompt(project, prd, order[0], most) if order else "",
     )
 
 
@@ -110,8 +106,8 @@ def edited_list(project: Project, clock: Clock) -> Prd:
     return file.prd
 
 
-def _stages(config: Config, roster: Roster, task: Task) -> tuple[RehearsedStage, ...]:
-    return tuple(
+def _task(config: Config, roster: Roster, task: Task) -> RehearsedTask:
+    stages = tuple(
         RehearsedStage(
             stage=stage,
             agent=roster.name_of(requirements.executor_for(config, task, stage)),
@@ -120,6 +116,8 @@ def _stages(config: Config, roster: Roster, task: Task) -> tuple[RehearsedStage,
         for stage in requirements.stages_of(config, task)
         for criteria in [requirements.criteria_for(config, task, stage)]
     )
+    left = requirements.attempts_left(config, task)
+    return RehearsedTask(id=task.id, title=task.title, max_attempts=left, stages=stages)
 
 
 def as_text(found: Rehearsal) -> str:
@@ -128,15 +126,11 @@ def as_text(found: Rehearsal) -> str:
         return f"Nothing to do: {found.reason}"
     time = "no time limit" if found.max_wall_time is None else f"at most {span(found.max_wall_time)}"
     cost = "no cost limit" if found.max_cost_usd is None else f"at most ${found.max_cost_usd:.2f}"
-    asked = (
-        f"{found.judge} is asked"
-        if found.judge
-        else f"nobody can be asked ({found.unasked}), so the work waits for you"
-    )
+    nobody = f"nobody can be asked ({found.unasked}), so the work waits for you"
     lines = [
         f"Would work on branch {found.branch} with {found.agent}.",
         f"At most {counted(found.max_iterations, 'iteration')}, {time}, {cost}.",
-        f"Where a model is to judge, {asked}.",
+        f"Where a model is to judge, {f'{found.judge} is asked' if found.judge else nobody}.",
         "",
         "Tasks, in this order:",
     ]
@@ -150,8 +144,8 @@ def as_text(found: Rehearsal) -> str:
     return "\n".join([*lines, "", "The first prompt:", "", printable_text(found.prompt)])
 
 
-def _prompt(project: Project, prd: Prd, task_id: str, most: int) -> str:
-    config, task, repository = project.config, prd.task(task_id), project.repository
+def _prompt(project: Project, prd: Prd, task: Task, most: int) -> str:
+    config, repository = project.config, project.repository
     number = max(history.numbers(project.folder)[-1:], default=0) + 1
     stages = requirements.stages_of(config, task)
     stage = task.stage if task.stage in stages else stages[0]

@@ -125,8 +125,7 @@ def test_a_person_can_be_asked_between_two_displays(project: Project) -> None:
 
 def test_a_wide_terminal_lists_the_open_tasks_beside(project: Project) -> None:
     with run(project, 130, 30) as terminal:
-        rows = terminal.shows("│ open tasks", "│ ○ two", "▸ one")
-        assert any(" │ ▸ one" in row for row in rows)
+        terminal.shows("│ open tasks", "│ ○ two", " │ ▸ one")
         terminal.press("q")
         terminal.ended()
 
