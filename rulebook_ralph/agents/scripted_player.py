@@ -5,9 +5,10 @@ attempt it plays is told by RALPH_TASK and RALPH_ATTEMPT, the token of its promi
 
     {"tasks": {"<task id>": [attempt, …]}, "default": attempt}
 
-Beyond the last attempt of a task, the last is played again. An attempt, all of it optional: `steps` (one of STEPS
-each), `final` (text of the final message), `report` (its ralph-report block), `promise` (true, false or a token),
-`exit` (code), `cost` (dollars), `tokens`, `crash` (true: ends without a terminal event).
+Beyond the last attempt of a task, the last is played again. An attempt, all of it optional: `steps` (each `say`,
+`wait` or one of TOOLS, its first key), `final` (text of the final message), `report` (its ralph-report block),
+`promise` (true, false or a token), `exit` (code), `cost` (dollars), `tokens`, `crash` (true: ends without a terminal
+event).
 """
 
 from __future__ import annotations
@@ -24,44 +25,17 @@ if TYPE_CHECKING:
 
     Table = dict[str, Any]
 
-_USAGE_ERROR = 2
 _OUTPUT = 20_000
 
 
-def main(arguments: list[str]) -> int:
+def main(script: str) -> int:
     sys.stdin.buffer.read()
-    try:
-        attempt = choose(load(arguments), os.environ.get("RALPH_TASK", ""), os.environ.get("RALPH_ATTEMPT", ""))
-        return play(attempt)
-    except (OSError, ValueError, AttributeError, IndexError, KeyError, TypeError) as error:
-        print(f"the script {' '.join(arguments)} is not as it should be: {error!r}", file=sys.stderr)  # noqa: T201 - a program of its own
-        return _USAGE_ERROR
-
-
-def load(arguments: list[str]) -> Table:
-    with open(arguments[0], encoding="utf-8") as file:  # noqa: PTH123 - pathlib would double the time to start
-        script = json.load(file)
-    if not isinstance(script, dict):
-        raise TypeError("expected an object with `tasks` and `default`")
-    return script
-
-
-def choose(script: Table, task: str, number: str) -> Table:
-    """The attempt to play, counted from 1."""
-    attempts = script.get("tasks", {}).get(task) or [script.get("default", {})]
-    index = int(number) - 1 if number.isdecimal() else 0
-    attempt = attempts[min(max(index, 0), len(attempts) - 1)]
-    if not isinstance(attempt, dict):
-        raise TypeError(f"task {task}, attempt {index + 1}: expected an object")
-    return attempt
-
-
-def play(attempt: Table) -> int:
+    with open(script, encoding="utf-8") as file:  # noqa: PTH123 - pathlib would double the time to start
+        played = json.load(file)
+    attempts = played.get("tasks", {}).get(os.environ.get("RALPH_TASK")) or [played.get("default", {})]
+    attempt = attempts[min(int(os.environ.get("RALPH_ATTEMPT", "1")), len(attempts)) - 1]
     for step in attempt.get("steps", []):
-        name = next((name for name in STEPS if name in step), None)
-        if name is None:
-            raise ValueError(f"unknown step {json.dumps(step)}; known: {', '.join(STEPS)}")
-        STEPS[name](step)
+        play(step)
     if not attempt.get("crash"):
         tokens = int(attempt.get("tokens", 0))
         emit(
@@ -89,19 +63,20 @@ def emit(kind: str, **fields: object) -> None:
     print(json.dumps({"type": kind, **fields}), flush=True)  # noqa: T201 - a program of its own
 
 
-def using_tool(name: str, key: str, work: Callable[[Table], str]) -> Callable[[Table], None]:
-    """A step that shows as a tool: `work` returns its output, or raises OSError or ValueError where it fails."""
-
-    def step(given: Table) -> None:
-        detail = str(given[key])
-        emit("tool", name=name, detail=detail)
+def play(step: Table) -> None:
+    if "say" in step:
+        emit("text", text=step["say"])
+    elif "wait" in step:
+        time.sleep(step["wait"])
+    else:
+        key = next(iter(step))
+        name, work = TOOLS[key]
+        emit("tool", name=name, detail=str(step[key]))
         try:
-            output, success = work(given), True
+            output, success = work(step), True
         except (OSError, ValueError) as error:
             output, success = str(error), False
-        emit("tool_result", name=name, detail=detail, success=success, output=output[-_OUTPUT:])
-
-    return step
+        emit("tool_result", name=name, success=success, output=output[-_OUTPUT:])
 
 
 def write(step: Table) -> str:
@@ -133,14 +108,13 @@ def run(step: Table) -> str:
     return output
 
 
-STEPS: dict[str, Callable[[Table], None]] = {
-    "say": lambda step: emit("text", text=step["say"]),
-    "write": using_tool("Write", "write", write),
-    "replace": using_tool("Edit", "replace", replace),
-    "run": using_tool("Bash", "run", run),
-    "wait": lambda step: time.sleep(step["wait"]),
+TOOLS: dict[str, tuple[str, Callable[[Table], str]]] = {
+    "write": ("Write", write),
+    "replace": ("Edit", replace),
+    "run": ("Bash", run),
 }
+"""Each returns its output, or raises OSError or ValueError where it fails."""
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1]))

@@ -102,12 +102,6 @@ def test_failures(tmp_path: Path, attempt: dict[str, object], status: str, kind:
     assert (got.status, got.fault and got.fault.kind) == (status, kind)
 
 
-def test_a_script_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    got = played(tmp_path, [1])
-    assert got.fault
-    assert "script.json" in got.fault.message
-
-
 def test_it_waits_only_where_the_script_says_and_can_be_killed(tmp_path: Path) -> None:
     steps = [{"write": "done.txt", "content": "x"}, {"wait": 60}]
     got = played(tmp_path, one(steps=steps, promise=True), wall_time=1.5)
