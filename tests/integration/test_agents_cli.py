@@ -17,6 +17,7 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.process.box import Box, probe_box
 from rulebook_ralph.tasks.results import AgentResult
 from tests.agent_runs import ran
+from tests.cases import each_of
 
 CAPTURES = Path(__file__).parent.parent / "data" / "captures"
 PROGRAMS = {"cursor": "cursor-agent"}
@@ -232,11 +233,13 @@ def test_the_version_is_told(tmp_path: Path, kind: str, says: str, version: str)
     assert create(agent(kind), {**stand_in(tmp_path, kind), "SAY": says}).probe().version == version
 
 
-@pytest.mark.parametrize("kind", ["codex", "gemini", "qwen", "opencode"])
+@each_of("kind", ["claude", "codex", "gemini", "qwen", "opencode", "command", "scripted"])
 def test_a_program_that_is_not_there_is_one_line(kind: str) -> None:
-    probe = create(agent(kind), {"PATH": "/nonexistent"}).probe()
-    assert not probe.installed
-    assert probe.problem.startswith(f"agent a: {kind} was not found on PATH; install it with: npm install -g ")
+    settings = replace(agent(kind, "full", "/no/script"), command=f"no-such-{kind}")
+    probe = create(settings, {"PATH": "/nonexistent"}).probe()
+    missing = "there is no script /no/script" if kind == "scripted" else f"no-such-{kind} was not found on PATH; "
+    assert (probe.installed, probe.problem.startswith(f"agent a: {missing}")) == (False, True)
+    assert kind in ("command", "scripted") or "install it with: npm install -g " in probe.problem
     assert "\n" not in probe.problem
 
 
