@@ -223,10 +223,8 @@ def run(root: Path, found: Discovery, kind: str) -> subprocess.CompletedProcess[
 @pytest.mark.parametrize(
     "files",
     [
-        {"tests/test_a.py": UNITTEST_TEST, "pkg.py": "def one(): return 1\n"},
         {"tests/__init__.py": "", "tests/test_a.py": UNITTEST_TEST, "pkg/__init__.py": "def one(): return 1\n"},
         {"test/test_a.py": UNITTEST_TEST, "src/pkg/__init__.py": "def one(): return 1\n"},
-        {"test_a.py": UNITTEST_TEST, "pkg.py": "def one(): return 1\n"},
         {
             "tests/__init__.py": "",
             "tests/unit/__init__.py": "",

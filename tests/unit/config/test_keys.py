@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from rulebook_ralph.config.keys import given_value, place_of, value_at
+from rulebook_ralph.config.keys import given_value, place_of
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks.text import JsonPath
 from tests.cases import each_of
@@ -83,13 +83,3 @@ def test_a_value_is_read_as_what_belongs_there(key: str, text: str, value: objec
     found = given_value(text, place_of(key, VALUES, also_new=True))
     assert found == value
     assert type(found) is type(value)
-
-
-def test_a_value_that_is_no_yaml_is_refused_with_its_key() -> None:
-    with pytest.raises(RalphError, match=r"^rules: is no valid YAML"):
-        given_value("[a", place_of("rules", VALUES))
-
-
-def test_values_of_places() -> None:
-    assert value_at(VALUES, ("tools", "executors", 1, "id")) == "gpt-5.5"
-    assert value_at(VALUES, ("tools", "executors", 9, "id")) is None

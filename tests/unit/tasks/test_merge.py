@@ -54,84 +54,62 @@ def _by_id(prd: Prd) -> dict[str, Task]:
 
 
 @given(_prds(), _prds(), _prds())
-def test_every_field_is_the_persons_where_they_changed_it_and_else_ralphs(base: Prd, edited: Prd, current: Prd) -> None:
+def test_an_edit_is_merged_by_task_and_field(base: Prd, edited: Prd, current: Prd) -> None:
     merged = merge(base, edited, current).prd
-    before, wanted, had = _by_id(base), _by_id(edited), _by_id(current)
-    for task in merged.tasks:
-        if task.id not in had:
-            assert all(getattr(task, name) == getattr(wanted[task.id], name) for name in (*PERSONS_FIELDS, "extra"))
-        elif task.id not in wanted:
-            assert task == had[task.id]
-        elif task.id in before:
-            for name in (*PERSONS_FIELDS, "attempts", "summary", "tokens"):
-                is_edited = getattr(wanted[task.id], name) != getattr(before[task.id], name)
-                if is_edited or wanted[task.id].status == before[task.id].status:
-                    assert getattr(task, name) == getattr((wanted if is_edited else had)[task.id], name)
-            assert task.settled_iteration == had[task.id].settled_iteration
+    before, wanted, had, now = map(_by_id, (base, edited, current, merged))
+    assert len(now) == len(merged.tasks), "none stands twice"
+    _every_field_is_the_persons_where_they_changed_it(before, wanted, had, now)
     assert merged.description == (edited if edited.description != base.description else current).description
     assert merged.totals == current.totals
-
-
-@given(_prds(), _prds(), _prds())
-def test_no_task_is_lost_that_nobody_removed_and_none_stands_twice(base: Prd, edited: Prd, current: Prd) -> None:
-    merged = [task.id for task in merge(base, edited, current).prd.tasks]
-    assert len(merged) == len(set(merged))
-    before, wanted, had = _by_id(base), _by_id(edited), _by_id(current)
-    for name in {*before, *wanted, *had}:
-        by_person = name in before and name not in wanted
-        by_ralph = name in before and name not in had and wanted.get(name) == before[name]
-        assert (name in merged) == ((name in wanted or name in had) and not by_person and not by_ralph)
-    order = [task.id for task in edited.tasks]
-    if [name for name in order if name in before] != [name for name in before if name in order]:
-        assert [name for name in merged if name in wanted] == [name for name in order if name in merged]
-    else:
-        assert [name for name in merged if name in had] == [task.id for task in current.tasks if task.id in merged]
-
-
-@given(st.none() | _prds(), _prds(), _prds())
-def test_nothing_completed_becomes_pending_but_by_a_person_who_knew_it(
-    base: Prd | None, edited: Prd, current: Prd
-) -> None:
-    merged = _by_id(merge(base, edited, current).prd)
-    for task in current.tasks:
-        knew = base is not None and any(each.id == task.id and each.status == "completed" for each in base.tasks)
-        if task.status == "completed" and task.id in merged and not knew:
-            assert merged[task.id].status == "completed"
-
-
-@given(_prds(), _prds(), _prds())
-def test_what_was_taken_in_is_not_taken_twice(base: Prd, edited: Prd, current: Prd) -> None:
-    merged = merge(base, edited, current).prd
-    assert merge(edited, edited, merged) == merge(merged, merged, merged)
-    assert merge(edited, edited, merged).prd is merged
-
-
-@given(_prds(), _prds())
-def test_a_file_that_nobody_edited_changes_nothing(base: Prd, current: Prd) -> None:
-    found = merge(base, base, current)
-    assert found.prd is current
-    assert found.overtaken == ()
-
-
-@given(_prds(), _prds())
-def test_in_iteration_is_ralphs_alone(edited: Prd, current: Prd) -> None:
+    _no_task_is_lost_that_nobody_removed(before, wanted, had, now)
+    for name, task in had.items():
+        if task.status == "completed" and name in now and not (name in before and before[name].status == "completed"):
+            assert now[name].status == "completed", "nothing completed is undone but by a person who knew it"
+    again = merge(edited, edited, merged)
+    assert again == merge(merged, merged, merged)
+    assert again.prd is merged, "what was taken in is not taken twice"
+    unedited = merge(base, base, current)
+    assert (unedited.prd is current, unedited.overtaken) == (True, ())
     forged = replace(edited, tasks=tuple(replace(task, status="in_iteration") for task in edited.tasks))
-    had = _by_id(current)
     for task in merge(current, forged, current).prd.tasks:
         assert task.status == (had[task.id].status if task.id in had else "pending")
 
 
+Tasks = dict[str, Task]
+
+
+def _every_field_is_the_persons_where_they_changed_it(before: Tasks, wanted: Tasks, had: Tasks, now: Tasks) -> None:
+    for name, task in now.items():
+        if name not in had:
+            assert all(getattr(task, field) == getattr(wanted[name], field) for field in (*PERSONS_FIELDS, "extra"))
+        elif name not in wanted:
+            assert task == had[name]
+        elif name in before:
+            for field in (*PERSONS_FIELDS, "attempts", "summary", "tokens"):
+                is_edited = getattr(wanted[name], field) != getattr(before[name], field)
+                if is_edited or wanted[name].status == before[name].status:
+                    assert getattr(task, field) == getattr((wanted if is_edited else had)[name], field)
+            assert task.settled_iteration == had[name].settled_iteration
+
+
+def _no_task_is_lost_that_nobody_removed(before: Tasks, wanted: Tasks, had: Tasks, now: Tasks) -> None:
+    for name in {*before, *wanted, *had}:
+        by_person = name in before and name not in wanted
+        by_ralph = name in before and name not in had and wanted.get(name) == before[name]
+        assert (name in now) == ((name in wanted or name in had) and not by_person and not by_ralph)
+    if [name for name in wanted if name in before] != [name for name in before if name in wanted]:
+        assert [name for name in now if name in wanted] == [name for name in wanted if name in now]
+    else:
+        assert [name for name in now if name in had] == [name for name in had if name in now]
+
+
 @given(_prds(), _prds())
 def test_with_an_unknown_base_words_count_and_facts_do_not(edited: Prd, current: Prd) -> None:
-    merged = merge(None, edited, current).prd
-    wanted = _by_id(edited)
-    assert _by_id(current).keys() <= _by_id(merged).keys()
+    now, wanted = _by_id(merge(None, edited, current).prd), _by_id(edited)
     for task in current.tasks:
-        now = _by_id(merged)[task.id]
-        assert now.status == task.status
-        assert all(getattr(now, name) == getattr(task, name) for name in LOOP_FIELDS)
-        words = wanted.get(task.id, task)
-        assert all(getattr(now, name) == getattr(words, name) for name in PERSONS_FIELDS)
+        kept, words = now[task.id], wanted.get(task.id, task)
+        assert all(getattr(kept, name) == getattr(task, name) for name in ("status", *LOOP_FIELDS))
+        assert all(getattr(kept, name) == getattr(words, name) for name in PERSONS_FIELDS)
 
 
 def _prd(*tasks: Task, **values: Any) -> Prd:

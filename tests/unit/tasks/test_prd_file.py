@@ -238,9 +238,9 @@ def test_a_cycle_is_told_exactly_where_there_is_no_order_of_work(order: list[str
 
 
 def test_a_long_chain_and_a_long_cycle_need_no_recursion() -> None:
-    chain = {f"t{n}": [f"t{n + 1}"] for n in range(20_000)} | {"t20000": []}
+    chain = {f"t{n}": [f"t{n + 1}"] for n in range(5_000)} | {"t5000": []}
     assert _messages(chain) == []
-    (told,) = _messages(chain | {"t20000": ["t0"]})
+    (told,) = _messages(chain | {"t5000": ["t0"]})
     assert told.startswith("dependency cycle: t0 -> t1 -> ")
     assert told.endswith(" more")
 
