@@ -40,13 +40,8 @@ class Entry:
     oid: str
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """An object that is there."""
-
-    oid: str
-    kind: str
-    content: bytes = b""
+_Found = tuple[str, str, bytes]
+"""Name, kind and content of an object."""
 
 
 class NewObjects:
@@ -91,29 +86,31 @@ class Objects:
         self._hash_length = hash_length
         self._reading = Conversation(("cat-file", "--batch-command"), root, environment)
         self._moving = Conversation(("update-ref", "--stdin"), root, environment)
-        self._known: dict[str, Found] = {}
+        self._known: dict[str, _Found] = {}
         self._trees: dict[str, Mapping[str, Entry]] = {}
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(_MOST_SYNCED, "sync")
 
     # Reading
 
-    def find(self, name: str) -> Found | None:
-        """What a revision, `tree:path` or id names, without its content; None for nothing. Raises GitError."""
-        return self._asked("info", name)
+    def find(self, name: str) -> str | None:
+        """The id of what a revision, `tree:path` or id names; None for nothing. Raises GitError."""
+        found = self._asked("info", name)
+        return found[0] if found else None
 
-    def read(self, name: str) -> Found | None:
-        """The same with its content."""
-        return self._asked("contents", name)
+    def read(self, name: str) -> bytes | None:
+        """Its content."""
+        found = self._asked("contents", name)
+        return found[2] if found else None
 
     def tree(self, oid: str) -> Mapping[str, Entry]:
         """The entries of a tree by name, without what lies below. Raises GitError."""
         known = self._trees.get(oid)
         if known is None:
-            found = self.read(oid)
-            if found is None or found.kind != "tree":
+            found = self._asked("contents", oid)
+            if found is None or found[1] != "tree":
                 raise GitError(("cat-file",), -1, f"{oid} is not there, or is no tree")
-            known = dict(_entries(found.content, self._hash_length // 2))
+            known = dict(_entries(found[2], self._hash_length // 2))
             self._remember(oid, known)
         return known
 
@@ -121,7 +118,7 @@ class Objects:
         """Whether it is the whole id of an object, of which the answer is always the same."""
         return len(name) == self._hash_length and not name.strip("0123456789abcdef")
 
-    def _asked(self, order: Literal["info", "contents"], name: str) -> Found | None:
+    def _asked(self, order: Literal["info", "contents"], name: str) -> _Found | None:
         if not name or "\n" in name or "\0" in name:
             return None
         question = f"{order} {name}\n"
@@ -134,19 +131,19 @@ class Objects:
                 found = self._answer(os.fsencode(question), with_content=order == "contents")
         except EndedError:
             raise GitError(("cat-file", name), 128, self._reading.last_words) from None
-        if found and len(found.content) <= _LARGEST_KNOWN and self.is_id(name.partition("^")[0]):
+        if found and len(found[2]) <= _LARGEST_KNOWN and self.is_id(name.partition("^")[0]):
             with self._lock:
                 self._known[question] = found
                 if len(self._known) > _MOST_KNOWN:
                     self._known.clear()
         return found
 
-    def _answer(self, question: bytes, *, with_content: bool) -> Found | None:
+    def _answer(self, question: bytes, *, with_content: bool) -> _Found | None:
         with self._reading.asked(question) as git:
             oid, *rest = git.line().decode("utf-8", "replace").split(" ")
             if len(oid) != self._hash_length or len(rest) != len(("kind", "size")) or not rest[1].isdigit():
                 return None  # missing, or ambiguous
-            return Found(oid, rest[0], git.read(int(rest[1])) if with_content else b"")
+            return oid, rest[0], git.read(int(rest[1])) if with_content else b""
 
     def _remember(self, oid: str, entries: Mapping[str, Entry]) -> None:
         with self._lock:

@@ -95,8 +95,7 @@ class Repository:
 
     def commit_of(self, revision: str) -> str | None:
         """The commit that a revision names, or None. Raises GitError."""
-        found = self.objects.find(f"{revision}^{{commit}}")
-        return found.oid if found else None
+        return self.objects.find(f"{revision}^{{commit}}")
 
     def head(self) -> str:
         """The commit that is checked out. Raises GitError."""
@@ -106,21 +105,19 @@ class Repository:
 
     def tree_of(self, revision: str) -> str:
         """The tree of a commit. Raises GitError."""
-        found = self.objects.find(f"{revision}^{{tree}}")
-        if found is None:
+        if (tree := self.objects.find(f"{revision}^{{tree}}")) is None:
             raise GitError(("rev-parse", revision), 128, f"{revision} names no tree")
-        return found.oid
+        return tree
 
     def file_of(self, revision: str, path: str) -> bytes | None:
         """The content of a file in a commit or tree, or None. Raises GitError."""
         entry = self.entry(revision, path)
-        found = self.objects.read(entry.oid) if entry and entry.mode not in (FOLDER, GITLINK) else None
-        return found.content if found else None
+        return self.objects.read(entry.oid) if entry and entry.mode not in (FOLDER, GITLINK) else None
 
     def entry(self, revision: str, path: str) -> Entry | None:
         """What stands at a path of a commit or tree, or None. Raises GitError."""
         tree = self.objects.find(f"{revision}^{{tree}}")
-        entry = Entry(FOLDER, tree.oid) if tree else None
+        entry = Entry(FOLDER, tree) if tree else None
         for name in path.split("/"):
             entry = self.objects.tree(entry.oid).get(name) if entry and entry.mode == FOLDER else None
         return entry
@@ -151,11 +148,11 @@ class Repository:
     def recent_commits(self, count: int, *, until: str = "HEAD") -> tuple[str, ...]:
         """The last commits, one line each, newest first; of a merge what it was merged into."""
         lines: list[str] = []
-        commit: str | None = until
-        while commit and len(lines) < count and (found := self.objects.read(f"{commit}^{{commit}}")):
-            head, _, message = found.content.decode("utf-8", "replace").partition("\n\n")
+        commit = self.commit_of(until)
+        while commit and len(lines) < count:
+            head, _, message = (self.objects.read(commit) or b"").decode("utf-8", "replace").partition("\n\n")
             subject = " ".join(message.strip().partition("\n\n")[0].split())
-            lines.append(f"{found.oid[:8]} {subject}"[:200])
+            lines.append(f"{commit[:8]} {subject}"[:200])
             commit = next((line[7:] for line in head.splitlines() if line.startswith("parent ")), None)
         return tuple(lines)
 

@@ -5,7 +5,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -14,9 +13,8 @@ from rulebook_ralph.git.objects import FOLDER, GITLINK, Entry, NewObjects, Objec
 from rulebook_ralph.git.repository import GitError, Repository
 
 _CONFLICTS = 1
-_MERGE = ("merge-tree", "--write-tree", "-z", "--name-only", "--messages")
+_MERGE = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
 _NOBODY = "ralph <ralph>"
-_MOST_MESSAGES, _LONGEST_MESSAGE = 20, 300
 _PLAIN, _EXECUTABLE = "100644", "100755"
 
 
@@ -146,11 +144,10 @@ def from_nowhere(repository: Repository) -> Iterator[Repository]:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """`tree` is None where there are `conflicts` (paths); `messages` are git's words about these, the first of many."""
+    """`tree` is None where there are `conflicts` (paths)."""
 
     tree: str | None
     conflicts: tuple[str, ...] = ()
-    messages: tuple[str, ...] = ()
 
 
 def merge_trees(repository: Repository, base: str, ours: str, theirs: str) -> Merged:
@@ -175,20 +172,4 @@ def merge_trees(repository: Repository, base: str, ours: str, theirs: str) -> Me
         except GitError as error:
             if error.code != _CONFLICTS:
                 raise
-            return _conflicts(error.output)
-
-
-def _conflicts(output: bytes) -> Merged:
-    """After the tree come the paths in conflict and an empty field; then of each message the number of its paths,
-    these, its kind and its words.
-    """
-    fields = iter(os.fsdecode(output).split("\0")[1:])
-    conflicts = dict.fromkeys(iter(lambda: next(fields, ""), ""))
-    messages = []
-    while (count := next(fields, "")).isdecimal():
-        paths = tuple(islice(fields, int(count)))
-        kind, words = next(fields, ""), " ".join(next(fields, "").split())
-        if kind.startswith("CONFLICT"):
-            conflicts |= dict.fromkeys(paths[:1])
-            messages.append(words[:_LONGEST_MESSAGE])
-    return Merged(None, tuple(conflicts), tuple(messages[:_MOST_MESSAGES]))
+            return Merged(None, tuple(dict.fromkeys(filter(None, os.fsdecode(error.output).split("\0")[1:]))))

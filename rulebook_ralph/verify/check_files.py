@@ -324,6 +324,6 @@ def _texts(repository: Repository, change: Change) -> tuple[str, str]:
 
     def text(entry: Entry | None) -> str:
         found = repository.objects.read(entry.oid) if entry and entry.mode.startswith(_REGULAR) else None
-        return found.content.decode("utf-8", "surrogateescape") if found and len(found.content) <= _LARGEST else ""
+        return found.decode("utf-8", "surrogateescape") if found and len(found) <= _LARGEST else ""
 
     return text(change.before), text(change.after)
