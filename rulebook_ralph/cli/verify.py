@@ -17,7 +17,7 @@ from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report import events
 from rulebook_ralph.report.console import Console
-from rulebook_ralph.report.markdown import inline
+from rulebook_ralph.report.summary import inline
 from rulebook_ralph.run import preflight, verifying
 from rulebook_ralph.run.branch_change import branch_change
 from rulebook_ralph.run.verifying import VerifyOutcome

@@ -16,8 +16,7 @@ from typing import Self
 from rulebook_ralph.config.notify_urls import named, resolved, variable_of
 from rulebook_ralph.config.settings import Notify
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.report import events
-from rulebook_ralph.report.markdown import code
+from rulebook_ralph.report import account, events, summary
 from rulebook_ralph.tasks.disk import StateFolder
 
 _NO_PACKAGE = "notifications need the package apprise, which is not installed: pip install 'rulebook-ralph[notify]'"
@@ -67,7 +66,7 @@ class Notifier:
                 self._project = event.project
             case events.IterationSettled(outcome="completed") if self._notify.task_completed:
                 how_far = f"{event.completed_tasks} of {event.total_tasks} tasks completed"
-                commit = f", commit {code(event.commit[:12])}" if event.commit else ""
+                commit = f", commit {summary.code(event.commit[:12])}" if event.commit else ""
                 self.send(f"{self._project}: {event.task_id} is completed", f"{how_far}{commit}", "info")
             case events.RunEnded() if self._notify.urls and event.stop_reason in self._notify.on:
                 kind = {"complete": "success", "paused": "info"}.get(event.stop_reason, "warning")
@@ -133,8 +132,6 @@ def _asked(index: int, message: Mapping[str, str], environment: Mapping[str, str
 
 def _summary(folder: StateFolder) -> str:
     """The account of the work; empty where the state cannot be read."""
-    from rulebook_ralph.report import account, summary  # noqa: PLC0415 - only where it is sent
-
     try:
         return summary.whole(account.read(folder), longest=_LONGEST)
     except RalphError:

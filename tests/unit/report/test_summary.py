@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.report import account
-from rulebook_ralph.report import markdown as markdown_escape
-from rulebook_ralph.report import summary as account_markdown
+from rulebook_ralph.report import account, summary
 from rulebook_ralph.report.account import Account
 from rulebook_ralph.tasks import disk, prd_file
 from rulebook_ralph.tasks.disk import StateFolder
@@ -70,7 +68,7 @@ def shown(text: str) -> str:
 
 @given(WORDS)
 def test_words_stay_words(text: str) -> None:
-    told = markdown_escape.inline(text, 1000)
+    told = summary.inline(text, 1000)
     assert "\n" not in told
     if told:
         seen = shown(told)
@@ -82,14 +80,14 @@ def test_words_stay_words(text: str) -> None:
 @each_of("text", HOSTILE)
 @each_of("around", ["- **{}** done", "  {}", "## {}: blocked", "a {} b"])
 def test_hostile_words_are_shown_and_do_nothing(text: str, around: str) -> None:
-    told = around.format(markdown_escape.inline(text))
+    told = around.format(summary.inline(text))
     assert tags(told) == tags(around.format("words")), told
     assert references(told) == []
 
 
 @given(WORDS)
 def test_a_code_span_shows_the_text_as_it_is(text: str) -> None:
-    told = markdown_escape.code(text, 1000)
+    told = summary.code(text, 1000)
     if told:
         rendered: str = RENDERED.render(told)
         inner = rendered.removeprefix("<p><code>").removesuffix("</code></p>\n")
@@ -98,7 +96,7 @@ def test_a_code_span_shows_the_text_as_it_is(text: str) -> None:
 
 @given(WORDS)
 def test_a_block_holds_all_of_the_text(text: str) -> None:
-    lines = markdown_escape.block(text)
+    lines = summary.block(text)
     if lines:
         rendered: str = RENDERED.render("\n".join([*lines, "", "after"]))
         assert rendered.endswith("</code></pre>\n<p>after</p>\n")
@@ -193,7 +191,7 @@ def whole(root: Path) -> Account:
 
 
 def test_a_pull_request_is_told_all_that_it_needs(tmp_path: Path) -> None:
-    text = account_markdown.whole(whole(tmp_path))
+    text = summary.whole(whole(tmp_path))
     lines = text.splitlines()
     assert lines[0] == "## sundial: 1 of 3 tasks completed"
     assert lines[2] == "branch `ralph/sundial` · 3 iterations · agents worked 4.5 s · $0.62 · 12.4k tokens"
@@ -223,7 +221,7 @@ def test_a_pull_request_is_told_all_that_it_needs(tmp_path: Path) -> None:
 
 def test_one_tasks_story_has_each_attempt(tmp_path: Path) -> None:
     told = whole(tmp_path)
-    text = account_markdown.story(told, told.tasks[0])
+    text = summary.story(told, told.tasks[0])
     for words in (
         "## Do one: completed",
         f"Commit `{'c' * 40}`",
@@ -242,7 +240,7 @@ def test_one_tasks_story_has_each_attempt(tmp_path: Path) -> None:
     assert account.as_json(told)["blockedCount"] == 1
 
 
-@pytest.mark.parametrize("longest", [2_000, account_markdown.LONGEST])
+@pytest.mark.parametrize("longest", [2_000, summary.LONGEST])
 def test_its_length_is_bounded_and_the_rest_is_said(tmp_path: Path, longest: int) -> None:
     many = [
         Task(id=f"t{number}", title="T" * 500, status="blocked", blocked_reason="<" * 5000, summary="s" * 5000)
@@ -250,8 +248,8 @@ def test_its_length_is_bounded_and_the_rest_is_said(tmp_path: Path, longest: int
     ]
     told = project(tmp_path, *many, records=tuple(record(n, "t0", feedback="f" * 20_000) for n in range(1, 41)))
     for text, rest in (
-        (account_markdown.whole(told, longest=longest), "ralph summary --json"),
-        (account_markdown.story(told, told.tasks[0], longest=longest), "ralph summary --task t0 --json"),
+        (summary.whole(told, longest=longest), "ralph summary --json"),
+        (summary.story(told, told.tasks[0], longest=longest), "ralph summary --task t0 --json"),
     ):
         assert len(text) <= longest
         assert re.search(rf"\*\d+ more sections left out here; all of it: `{rest}`\*\n$", text)
@@ -261,7 +259,7 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     whole(tmp_path)
     folder = StateFolder(tmp_path)
     folder.iteration(1).write_text("{")
-    text = account_markdown.whole(account.read(folder))
+    text = summary.whole(account.read(folder))
     assert "*1 iteration file is left out, as nobody can read them: " in text
     folder.prd.write_text('{"version": 1,\n"project": }')
     with pytest.raises(RalphError, match=r"prd\.json:2:"):

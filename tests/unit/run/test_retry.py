@@ -201,27 +201,26 @@ def limited(seconds: float = 10) -> Task:
     return Task(id="one", title="", retry_after=(NOON + timedelta(seconds=seconds)).isoformat())
 
 
-def test_a_limit_of_an_earlier_run_is_waited_for_as_in_that_run() -> None:
-    run = Run()
-    response = run.policy.before(limited(), "alone")
-    assert response
-    assert (response.remedy, response.until) == ("wait", NOON + timedelta(seconds=12))
-    run.time.now = NOON + timedelta(seconds=12)
-    assert run.policy.before(limited(), "alone") is None, "it is over"
-
-
-def test_a_limit_of_an_earlier_run_means_nothing_when_it_is_over() -> None:
-    run = Run()
-    assert run.policy.before(limited(-3), "alone") is None
+@pytest.mark.parametrize(
+    ("run", "seconds", "remedy"),
+    [
+        (Run(), 10, "wait"),
+        (Run(), -3, None),
+        (Run("stop"), 10, "stop"),
+        (Run(max_limit_wait=60), 3600, "stop"),
+        (Run("fallback", max_limit_wait=60), 3600, "stop"),
+    ],
+)
+def test_a_limit_of_an_earlier_run_leads_to_what_it_would_have_led_to_there(
+    run: Run, seconds: float, remedy: str | None
+) -> None:
+    response = run.policy.before(limited(seconds), "alone")
+    assert (response and response.remedy) == remedy
+    if response is not None:
+        assert response.until == NOON + timedelta(seconds=seconds + 2)
+        run.time.now = response.until
+    assert run.policy.before(limited(seconds), "alone") is None, "it is over"
     assert run.policy.before(Task(id="one", title=""), "alone") is None
-
-
-def test_a_limit_of_an_earlier_run_may_end_this_one() -> None:
-    for run, seconds in ((Run("stop"), 10), (Run(max_limit_wait=60), 3600), (Run("fallback", max_limit_wait=60), 3600)):
-        response = run.policy.before(limited(seconds), "alone")
-        assert response
-        assert response.remedy == "stop"
-        assert response.limited
 
 
 def test_a_limit_of_an_earlier_run_leads_to_the_fallback_once() -> None:
@@ -272,6 +271,9 @@ class Model:
         return (self.run.time.now - NOON).total_seconds()
 
 
+LIMITED = "reviewer quick's usage limit is reached"
+
+
 def test_what_heals_is_waited_for_and_the_same_question_asked_again() -> None:
     model = Model("network", "overloaded", "rate-limit")
     assert model.ask() == "SHIP"
@@ -290,26 +292,22 @@ def test_a_usage_limit_is_waited_for_until_it_resets() -> None:
     assert (model.asked, model.waited) == (2, 9.5)
 
 
-@pytest.mark.parametrize("on_limit", ["stop", "wait"])
-def test_a_limit_ends_the_run_where_it_is_not_to_be_waited_for(on_limit: OnLimit) -> None:
-    model = Model("usage-limit", on_limit=on_limit, resets=90_000)
-    why, told = model.gives_up()
-    assert (why, model.asked, model.waited) == ("rate-limited", 1, 0)
-    assert "reviewer quick's usage limit is reached" in told
-
-
-@pytest.mark.parametrize("kind", sorted(CANNOT_HEAL))
-def test_what_a_person_must_mend_ends_the_run_at_once(kind: ErrorKind) -> None:
-    model = Model(kind)
-    assert model.gives_up() == ("error", "so it said")
-    assert (model.asked, model.waited) == (1, 0)
-
-
-@pytest.mark.parametrize(("kind", "reason"), [("network", "error"), ("overloaded", "rate-limited")])
-def test_backing_off_in_vain_ends(kind: ErrorKind, reason: str) -> None:
-    model = Model(kind, times=99)
-    assert model.gives_up()[0] == reason
-    assert model.asked == retry.MOST_BACK_OFFS
+@pytest.mark.parametrize(
+    ("model", "reason", "asked", "told"),
+    [
+        *(
+            (Model("usage-limit", on_limit=each, resets=90_000), "rate-limited", 1, LIMITED)
+            for each in ("stop", "wait")
+        ),
+        *((Model(kind), "error", 1, "so it said") for kind in sorted(CANNOT_HEAL)),
+        (Model("network", times=99), "error", retry.MOST_BACK_OFFS, "so it said"),
+        (Model("overloaded", times=99), "rate-limited", retry.MOST_BACK_OFFS, "so it said"),
+    ],
+)
+def test_what_does_not_heal_ends_the_run(model: Model, reason: str, asked: int, told: str) -> None:
+    why, said = model.gives_up()
+    assert (why, model.asked, told in said) == (reason, asked, True)
+    assert (model.waited == 0) == (asked == 1)
 
 
 def test_a_model_that_crashes_blocks_one_task_and_ends_the_run_at_the_next() -> None:
