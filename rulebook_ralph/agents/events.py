@@ -125,57 +125,41 @@ _CODES: dict[ErrorKind, tuple[str, ...]] = {
 }
 _BY_CODE = {code: kind for kind, codes in _CODES.items() for code in codes}
 
-_PATTERNS: tuple[tuple[ErrorKind, str], ...] = (
-    ("overloaded", r"high demand|at capacity"),
-    (
-        "network",
-        (
-            r"stream (?:ended|disconnected|closed)|^terminated\b|other side closed|error sending request"
-            r"|without a finish reason|waiting for network|incomplete json|JSON Parse error"
-        ),
+_TELLING: dict[ErrorKind, str] = {
+    "overloaded": r"high demand|at capacity",
+    "network": (
+        r"stream (?:ended|disconnected|closed)|^terminated\b|other side closed|error sending request"
+        r"|without a finish reason|waiting for network|incomplete json|JSON Parse error"
     ),
-    ("context-too-long", r"ran out of room in the model's context"),
-    ("authentication", r"access token could not be refreshed|no auth type|auth method|free tier has been discontinued"),
-    (
-        "billing",
-        (
-            r"credit balance|(?:insufficient|out of|not enough|no) (?:[\w-]+ )?(?:credits?|funds|balance)"
-            r"|insufficient_quota|current quota|\bbilling|payment required|\b402\b"
-        ),
+    "context-too-long": r"ran out of room in the model's context",
+    "authentication": r"access token could not be refreshed|no auth type|auth method|free tier has been discontinued",
+}
+_WORDS: dict[ErrorKind, str] = {
+    "billing": (
+        r"credit balance|(?:insufficient|out of|not enough|no) (?:[\w-]+ )?(?:credits?|funds|balance)"
+        r"|insufficient_quota|current quota|\bbilling|payment required|\b402\b"
     ),
-    (
-        "usage-limit",
-        (
-            r"usage limit|hit your (?:[\w-]+ ){0,3}limit|(?:daily|weekly|monthly|session|requests?) (?:limit|quota)"
-            r"|(?:5-hour|opus|sonnet) limit reached"
-            r"|quota (?:is |has been )?(?:exceeded|exhausted|reached)|exceeded your (?:[\w-]+ ){0,3}(?:quota|allowance)"
-        ),
+    "usage-limit": (
+        r"usage limit|hit your (?:[\w-]+ ){0,3}limit|(?:daily|weekly|monthly|session|requests?) (?:limit|quota)"
+        r"|(?:5-hour|opus|sonnet) limit reached"
+        r"|quota (?:is |has been )?(?:exceeded|exhausted|reached)|exceeded your (?:[\w-]+ ){0,3}(?:quota|allowance)"
     ),
-    (
-        "context-too-long",
-        (
-            r"prompt is too long|context[ _-]?(?:window|length|limit)|maximum context|too many tokens|hit a token limit"
-            r"|request too large|ContextWindowExceeded"
-        ),
+    "context-too-long": (
+        r"prompt is too long|context[ _-]?(?:window|length|limit)|maximum context|too many tokens|hit a token limit"
+        r"|request too large|ContextWindowExceeded"
     ),
-    (
-        "authentication",
-        (
-            r"authenticat|unauthori[sz]ed|not (?:logged|signed) in|log ?in (?:first|again|required|to)|/login\b"
-            r"|api[ _-]?key|oauth token|invalid token|token (?:has )?expired|bad credentials|\b40[13]\b"
-        ),
+    "authentication": (
+        r"authenticat|unauthori[sz]ed|not (?:logged|signed) in|log ?in (?:first|again|required|to)|/login\b"
+        r"|api[ _-]?key|oauth token|invalid token|token (?:has )?expired|bad credentials|\b40[13]\b"
     ),
-    ("rate-limit", r"rate[ _-]?limit|too many requests|\b429\b"),
-    ("overloaded", r"overloaded|InternalServerError|service ?unavailable|bad gateway|\b5(?:0[0234]|29)\b"),
-    (
-        "network",
-        (
-            r"connection|unable to connect|ECONN|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|fetch failed|network|socket|timed out"
-            r"|getaddrinfo"
-        ),
+    "rate-limit": r"rate[ _-]?limit|too many requests|\b429\b",
+    "overloaded": r"overloaded|InternalServerError|service ?unavailable|bad gateway|\b5(?:0[0234]|29)\b",
+    "network": (
+        r"connection|unable to connect|ECONN|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|fetch failed|network|socket|timed out"
+        r"|getaddrinfo"
     ),
-)
-_BY_WORDS = tuple((re.compile(pattern, re.IGNORECASE), kind) for kind, pattern in _PATTERNS)
+}
+_BY_WORDS = [(re.compile(words, re.IGNORECASE), kind) for each in (_TELLING, _WORDS) for kind, words in each.items()]
 """The most telling first."""
 
 _BY_STATUS: dict[int, ErrorKind] = {
