@@ -32,23 +32,23 @@ from rulebook_ralph.verify.hooks import (
 )
 from rulebook_ralph.verify.redaction import Redactor
 from rulebook_ralph.verify.workspace import Cancelled, ClonePreparer
-from tests.unit.verify_models.support import IDENTITY, Project, attempt, git, project
+from tests.unit.verify_models.support import IDENTITY, Toy, attempt, project
 
 FILES: Mapping[str, str | None] = {"app.py": "x = 3\n", "new.txt": "new\n"}
 GREEN = CheckResult(step="tests", kind="test", command="make test", passed=True)
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Project:
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     return project(tmp_path_factory.mktemp("hooks"))
 
 
-def asked(toy: Project, *hooks: Hook, after: bool = False, **values: Any) -> tuple[Verdict | None, Any]:
+def asked(toy: Toy, *hooks: Hook, after: bool = False, **values: Any) -> tuple[Verdict | None, Any]:
     case, examination = attempt(toy, FILES, hooks=user_hooks(hooks), secret="s3cret-s3cret", **values)
     return (hooks_after_gates if after else hooks_before_gates)(case, examination), examination
 
 
-def command(toy: Project, text: str, **settings: Any) -> tuple[Verdict | None, Any]:
+def command(toy: Toy, text: str, **settings: Any) -> tuple[Verdict | None, Any]:
     return asked(toy, Hook(name="mine", command=text, **settings))
 
 
@@ -83,9 +83,7 @@ def command(toy: Project, text: str, **settings: Any) -> tuple[Verdict | None, A
         ("""echo '{"action": "stop", "reason": "complete", "message": "ok"}'""", "stop", "error", "complete: ok"),
     ],
 )
-def test_what_a_command_answers(
-    toy: Project, text: str, action: str | None, stop_reason: str | None, says: str
-) -> None:
+def test_what_a_command_answers(toy: Toy, text: str, action: str | None, stop_reason: str | None, says: str) -> None:
     verdict, examination = command(toy, text)
     (check,) = examination.checks
     assert (check.step, check.method, check.command, check.passed) == ("mine", "hook", text, action is None)
@@ -113,7 +111,7 @@ def test_what_a_command_answers(
         ("head -c 100000 /dev/zero | tr '\\0' '['", "no JSON"),
     ],
 )
-def test_nonsense_never_completes_and_is_the_hooks_fault(toy: Project, text: str, says: str) -> None:
+def test_nonsense_never_completes_and_is_the_hooks_fault(toy: Toy, text: str, says: str) -> None:
     verdict, examination = command(toy, text)
     assert verdict is not None
     assert (verdict.action, verdict.counts) == ("continue", False), "no attempt of the agent's"
@@ -131,7 +129,7 @@ def test_nonsense_never_completes_and_is_the_hooks_fault(toy: Project, text: str
         ("sleep 60 & sleep 60", "did not end within 0.3 s"),
     ],
 )
-def test_a_hook_that_fails_is_passed_over_unless_it_is_required(toy: Project, text: str, says: str) -> None:
+def test_a_hook_that_fails_is_passed_over_unless_it_is_required(toy: Toy, text: str, says: str) -> None:
     started = time.monotonic()
     timeout = 0.3 if "sleep" in text else 30
     verdict, examination = command(toy, text, timeout=timeout)
@@ -144,7 +142,7 @@ def test_a_hook_that_fails_is_passed_over_unless_it_is_required(toy: Project, te
     assert time.monotonic() - started < 8
 
 
-def test_a_command_sees_what_is_judged_and_not_the_users_tree(toy: Project) -> None:
+def test_a_command_sees_what_is_judged_and_not_the_users_tree(toy: Toy) -> None:
     verdict, _ = command(
         toy, 'echo "$RALPH_TASK $RALPH_STAGE $OWN $(cat app.py new.txt)" >&2; exit 2', env={"OWN": "x"}
     )
@@ -153,7 +151,7 @@ def test_a_command_sees_what_is_judged_and_not_the_users_tree(toy: Project) -> N
     assert not (toy.root / "new.txt").exists()
 
 
-def test_a_command_ends_when_the_run_is_cancelled(toy: Project) -> None:
+def test_a_command_ends_when_the_run_is_cancelled(toy: Toy) -> None:
     case, examination = attempt(toy, FILES, hooks=user_hooks([Hook(name="mine", command="sleep 60")]))
     examination.verifiers.cancelled = cancelled = Cancellation()
     Timer(0.1, cancelled.set).start()
@@ -161,7 +159,7 @@ def test_a_command_ends_when_the_run_is_cancelled(toy: Project) -> None:
         hooks_before_gates(case, examination)
 
 
-def test_hooks_are_asked_in_the_order_of_their_priorities_around_the_gates(toy: Project) -> None:
+def test_hooks_are_asked_in_the_order_of_their_priorities_around_the_gates(toy: Toy) -> None:
     hooks = [Hook(name=f"p{priority}", command="exit 2", priority=priority) for priority in (60, 50, 1)]
     before, _ = asked(toy, *hooks)
     assert before is not None
@@ -174,7 +172,7 @@ def test_hooks_are_asked_in_the_order_of_their_priorities_around_the_gates(toy: 
 # What a command is told
 
 
-def test_what_hooks_are_told_fits_the_schema(toy: Project) -> None:
+def test_what_hooks_are_told_fits_the_schema(toy: Toy) -> None:
     schema = resources.schema("hook-input")
     tools = (ToolResult(name="Bash", command="make", success=True),)
     whole = AgentResult(agent="test", status="finished", final_text="\ud800" + "é" * 1_000_000, tool_results=tools)
@@ -188,7 +186,7 @@ def test_what_hooks_are_told_fits_the_schema(toy: Project) -> None:
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_only_hooks_after_the_gates_are_told_of_them(toy: Project, after: bool) -> None:
+def test_only_hooks_after_the_gates_are_told_of_them(toy: Toy, after: bool) -> None:
     text = f'"{sys.executable}" -c "import json, sys; print(json.load(sys.stdin)[\'gates\'], file=sys.stderr); sys.exit(2)"'
     verdict, _ = asked(toy, Hook(name="mine", command=text, priority=60 if after else 30), after=after, gates=[GREEN])
     assert verdict is not None
@@ -217,7 +215,7 @@ def test_a_hook_that_is_wrongly_configured_is_refused_at_the_start(hooks: list[H
 
 
 @pytest.fixture
-def real(tmp_path: Path) -> Iterator[tuple[Project, GateRunner]]:
+def real(tmp_path: Path) -> Iterator[tuple[Toy, GateRunner]]:
     """A repository of its own with a real gate runner, in the sandbox where this machine has one."""
     made = project(tmp_path)
     environment = {**os.environ, **IDENTITY}
@@ -248,20 +246,20 @@ def real(tmp_path: Path) -> Iterator[tuple[Project, GateRunner]]:
     clones.close()
 
 
-def _hook(made: Project, name: str, text: str, folder: str = ".git/hooks") -> None:
+def _hook(made: Toy, name: str, text: str, folder: str = ".git/hooks") -> None:
     path = made.root / folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{text}")
     path.chmod(0o755)
 
 
-def _agree(made: Project, runner: GateRunner, **values: Any) -> Verdict | None:
+def _agree(made: Toy, runner: GateRunner, **values: Any) -> Verdict | None:
     case, examination = attempt(made, FILES, **values)
     examination.verifiers.gates = runner
     return commit_hooks_agree(case, examination, "Add add\n\nRalph-Task: one\n")
 
 
-def test_commit_hooks_see_the_candidate_staged_and_its_message(real: tuple[Project, GateRunner]) -> None:
+def test_commit_hooks_see_the_candidate_staged_and_its_message(real: tuple[Toy, GateRunner]) -> None:
     made, runner = real
     assert _agree(made, runner) is None, "there are none"
     _hook(
@@ -280,12 +278,12 @@ def test_commit_hooks_see_the_candidate_staged_and_its_message(real: tuple[Proje
     assert verdict is not None
     assert "no type: Add add" in verdict.feedback
     assert _agree(made, runner, last_stage=False) is None, "there is no commit"
-    assert git(made.root, "status", "--porcelain") == ""
+    assert made.git("status", "--porcelain") == ""
 
 
-def test_commit_hooks_of_a_configured_folder_and_those_that_agree(real: tuple[Project, GateRunner]) -> None:
+def test_commit_hooks_of_a_configured_folder_and_those_that_agree(real: tuple[Toy, GateRunner]) -> None:
     made, runner = real
-    git(made.root, "config", "core.hooksPath", ".husky")
+    made.git("config", "core.hooksPath", ".husky")
     _hook(made, "pre-commit", "exit 1", ".git/hooks")
     _hook(made, "pre-commit", "grep -q 'x = 3' app.py && test -f new.txt", ".husky")
     assert _agree(made, runner) is None
@@ -293,7 +291,7 @@ def test_commit_hooks_of_a_configured_folder_and_those_that_agree(real: tuple[Pr
     assert _agree(made, runner) is not None
 
 
-def test_hooks_and_criteria_run_on_the_candidate_in_a_clone(real: tuple[Project, GateRunner]) -> None:
+def test_hooks_and_criteria_run_on_the_candidate_in_a_clone(real: tuple[Toy, GateRunner]) -> None:
     made, runner = real
     hooks = user_hooks([Hook(name="mine", command="cat new.txt >&2; touch left.txt; exit 2")])
     case, examination = attempt(

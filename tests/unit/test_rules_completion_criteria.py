@@ -32,7 +32,7 @@ from rulebook_ralph.tasks.text import Fault
 from rulebook_ralph.verify import criteria as verification
 from rulebook_ralph.verify import rules
 from tests.unit.run_prompt.situation import situation
-from tests.unit.verify_models.support import Project, attempt, project, shown
+from tests.unit.verify_models.support import Toy, attempt, project, shown
 
 STAGES: tuple[Stage, ...] = ("coder", "reviewer", "tester", "qa")
 ROLES = pytest.mark.parametrize("stage", STAGES)
@@ -42,7 +42,7 @@ GREET = Semantic(check_for=("defines `def greet`",))
 
 
 @cache
-def toy() -> Project:
+def toy() -> Toy:
     return project(Path(mkdtemp(prefix="ralph-rules-")))
 
 

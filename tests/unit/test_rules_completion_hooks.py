@@ -24,7 +24,7 @@ from rulebook_ralph.tasks.history import Decision
 from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.results import AgentFault, AgentResult, CheckResult, StopReason, ToolResult, Verdict
 from rulebook_ralph.verify import criteria, hooks, judge, rules
-from tests.unit.verify_models.support import PROMISE, Project, attempt, project
+from tests.unit.verify_models.support import PROMISE, Toy, attempt, project
 
 VERIFY = Path(judge.__file__).parent
 GREEN = CheckResult(step="tests", kind="test", command="make test", passed=True, exit_code=0)
@@ -35,7 +35,7 @@ AGAIN = Verdict(action="continue", reason="not yet", feedback="mend it")
 
 
 @cache
-def toy() -> Project:
+def toy() -> Toy:
     os.environ.setdefault("GIT_AUTHOR_NAME", "Test")
     return project(Path(mkdtemp(prefix="ralph-rules-")))
 

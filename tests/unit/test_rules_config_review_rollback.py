@@ -16,7 +16,7 @@ from rulebook_ralph.tasks.struct_reading import camel
 from rulebook_ralph.verify.review import ReviewedChange
 from rulebook_ralph.verify.reviewers import checks_of, reviewer_in_loop, with_model
 from tests.unit.run_prompt.situation import situation
-from tests.unit.verify_models.support import Project, project, scripted
+from tests.unit.verify_models.support import Toy, project, scripted
 from tests.unit.verify_models.test_review import asking
 
 FACTS = CompletionSummary(files_created=("src/login.py",), exports_added=("login",))
@@ -24,7 +24,7 @@ LOGIN = Task(id="login", title="Log in", status="completed", summary="One can lo
 
 
 @cache
-def toy() -> Project:
+def toy() -> Toy:
     return project(Path(mkdtemp(prefix="ralph-rules-")))
 
 

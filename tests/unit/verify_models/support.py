@@ -5,7 +5,6 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -13,16 +12,14 @@ from typing import Any, cast
 
 from rulebook_ralph.agents.question import Ask, ModelError, Question
 from rulebook_ralph.config.settings import Config, Hook, StopCriteria
-from rulebook_ralph.git.diff import FileDiff, read_diff
-from rulebook_ralph.git.repository import Repository, open_repository
 from rulebook_ralph.tasks import parser
 from rulebook_ralph.tasks.criteria import Criteria, External
 from rulebook_ralph.tasks.model import Stage, Task
-from rulebook_ralph.tasks.results import AgentResult, CheckResult, Evidence
-from rulebook_ralph.tasks.review import Review
-from rulebook_ralph.verify.case import Case, StageCriteria
+from rulebook_ralph.tasks.results import AgentResult, CheckResult
+from rulebook_ralph.verify.case import Case, Examination, StageCriteria
 from rulebook_ralph.verify.redaction import Redactor
 from rulebook_ralph.verify.workspace import Place
+from tests.unit.git.project import Project
 
 IDENTITY = {
     **{f"GIT_{who}_{what}": "a@b.invalid" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
@@ -70,65 +67,27 @@ class Gates:
         yield Place(folder, folder, None, dict)
 
 
-@dataclass
-class Examination:
-    """What the rules use of the judge's examination."""
-
-    verifiers: Any
-    case: Case
-    log: list[str] = field(default_factory=list)
-    checks: list[CheckResult] = field(default_factory=list)
-    evidence: Evidence | None = None
-    review: Review | None = None
-
-    def diff(self) -> tuple[FileDiff, ...]:
-        return read_diff(self.verifiers.repository, self.case.base, self.case.tree)
+class Seen(Examination):
+    """An examination whose gates said what the test gives."""
 
     def gate_results(self) -> tuple[CheckResult, ...]:
         return cast("Gates", self.verifiers.gates).results
 
 
-@dataclass(frozen=True)
-class Project:
-    root: Path
-    base: str
-    repository: Repository
+class Toy(Project):
+    """A project with a first commit, which is the base of its attempts."""
 
-    def tree(self, files: Mapping[str, str | None]) -> str:
-        """The tree in which those files differ from the base; None removes one."""
-        index = self.root / ".git" / "candidate"
-        git(self.root, "read-tree", self.base, index=index)
-        for name, text in files.items():
-            if text is None:
-                git(self.root, "rm", "-q", "--cached", "--", name, index=index)
-                continue
-            oid = git(self.root, "hash-object", "-w", "--stdin", stdin=text)
-            git(self.root, "update-index", "--add", "--cacheinfo", f"100644,{oid},{name}", index=index)
-        return git(self.root, "write-tree", index=index)
+    def __init__(self, root: Path, files: Mapping[str, str]) -> None:
+        super().__init__(root, files)
+        self.base = self.git("rev-parse", "HEAD")
 
 
-def git(root: Path, *arguments: str, stdin: str | None = None, index: Path | None = None) -> str:
-    environment = {**os.environ, **IDENTITY, **({"GIT_INDEX_FILE": str(index)} if index else {})}
-    done = subprocess.run(
-        ["git", *arguments], cwd=root, env=environment, input=stdin, capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
-
-
-def project(folder: Path, files: Mapping[str, str] = {"app.py": "x = 1\ny = 2\n"}) -> Project:
-    root = folder / "project"
-    root.mkdir(parents=True)
-    git(root, "init", "-q", "-b", "main")
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    git(root, "add", "-A")
-    git(root, "commit", "-q", "-m", "base")
-    return Project(root, git(root, "rev-parse", "HEAD"), open_repository(root, {**os.environ, **IDENTITY}))
+def project(folder: Path, files: Mapping[str, str] = {"app.py": "x = 1\ny = 2\n"}) -> Toy:
+    return Toy(folder / "project", files)
 
 
 def attempt(
-    made: Project,
+    made: Toy,
     files: Mapping[str, str | None],
     *,
     criteria: Criteria | None = None,
@@ -181,7 +140,7 @@ def attempt(
         report=lambda _: None,
         say_once=lambda _: None,
     )
-    return case, Examination(verifiers, case)
+    return case, Seen(case, cast("Any", verifiers), cast("Any", None))
 
 
 def scripted(*answers: str | Exception | Callable[[Question], str]) -> tuple[Ask, list[Question]]:

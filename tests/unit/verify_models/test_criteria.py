@@ -12,17 +12,17 @@ from rulebook_ralph.tasks.criteria import Criteria, External, MultiStage, Part, 
 from rulebook_ralph.tasks.model import Stage
 from rulebook_ralph.tasks.results import CheckResult, Verified
 from rulebook_ralph.verify import criteria as verify
-from tests.unit.verify_models.support import Gates, Project, attempt, project
+from tests.unit.verify_models.support import Gates, Toy, attempt, project
 
 FILES = {"app.py": "x = 3\n"}
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Project:
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     return project(tmp_path_factory.mktemp("criteria"))
 
 
-def verified(toy: Project, verification: Any, **values: Any) -> Verified:
+def verified(toy: Toy, verification: Any, **values: Any) -> Verified:
     return verify.verify(*attempt(toy, FILES, criteria=Criteria(promise="DONE", verification=verification), **values))
 
 
@@ -30,7 +30,7 @@ def part(name: str, command: str, **values: Any) -> Part:
     return Part(name=name, method="external", config={"command": command}, **values)
 
 
-def test_the_promise_alone_holds_and_proves_nothing(toy: Project) -> None:
+def test_the_promise_alone_holds_and_proves_nothing(toy: Toy) -> None:
     found = verified(toy, StringMatch())
     assert (found.passed, found.proven, found.results) == (True, False, ())
     missing = verified(toy, StringMatch(), said="I am done.")
@@ -40,7 +40,7 @@ def test_the_promise_alone_holds_and_proves_nothing(toy: Project) -> None:
     assert "another promise than DONE was given: MADE" in other.reason
 
 
-def test_a_command_decides_and_its_output_is_told(toy: Project) -> None:
+def test_a_command_decides_and_its_output_is_told(toy: Toy) -> None:
     assert verified(toy, External(command="true")).proven
     failed = verified(
         toy, External(command="make check", working_dir="src", output_contains="ok", output_not_contains="bad")
@@ -57,7 +57,7 @@ def test_a_command_decides_and_its_output_is_told(toy: Project) -> None:
     ]
 
 
-def test_criteria_of_earlier_stages_hold_too_but_their_promise_was_given_then(toy: Project) -> None:
+def test_criteria_of_earlier_stages_hold_too_but_their_promise_was_given_then(toy: Toy) -> None:
     earlier: list[tuple[Stage, Criteria]] = [
         ("coder", Criteria(promise="IMPLEMENTED", verification=External(command="true earlier")))
     ]
@@ -73,7 +73,7 @@ def test_criteria_of_earlier_stages_hold_too_but_their_promise_was_given_then(to
     assert examination.verifiers.gates.commands == [], "nothing more is run for work that does not hold by itself"
 
 
-def test_parts_run_in_order_up_to_the_first_required_failure(toy: Project) -> None:
+def test_parts_run_in_order_up_to_the_first_required_failure(toy: Toy) -> None:
     stages = (part("a", "true"), part("b", "false b"), part("c", "true"), part("d", "true", needs=("b",)))
     found = verified(toy, MultiStage(stages=stages))
     assert [(result.step, result.passed) for result in found.results] == [
@@ -87,7 +87,7 @@ def test_parts_run_in_order_up_to_the_first_required_failure(toy: Project) -> No
     assert "coder/d: not run: it needs 'b', which did not pass" in every.reason
 
 
-def test_an_optional_part_is_a_warning_but_one_must_pass(toy: Project) -> None:
+def test_an_optional_part_is_a_warning_but_one_must_pass(toy: Toy) -> None:
     stages = (part("soft", "false", required=False), part("hard", "true"))
     found = verified(toy, MultiStage(stages=stages))
     assert (found.passed, found.warnings) == (True, ("failed, but is optional: coder/soft: E it does not add",))
@@ -96,7 +96,7 @@ def test_an_optional_part_is_a_warning_but_one_must_pass(toy: Project) -> None:
     assert "none of its parts passed" in none.reason
 
 
-def test_parts_within_parts_are_known_by_their_path(toy: Project) -> None:
+def test_parts_within_parts_are_known_by_their_path(toy: Toy) -> None:
     inner = {"stages": [{"name": "unit", "method": "external", "config": {"command": "false"}}]}
     found = verified(toy, MultiStage(stages=(Part(name="all", method="multi_stage", config=inner),)))
     assert found.reason == "coder/all/unit: E it does not add"
@@ -120,7 +120,7 @@ class Slow(Gates):
 
 
 @pytest.mark.parametrize(("parallel", "most"), [(True, 3), (False, 1)])
-def test_commands_run_at_once_where_they_may(toy: Project, parallel: bool, most: int) -> None:
+def test_commands_run_at_once_where_they_may(toy: Toy, parallel: bool, most: int) -> None:
     stages = (*(part(name, "true") for name in "abc"), part("d", "true", needs=("a", "b")))
     criteria = Criteria(promise="DONE", verification=MultiStage(stages=stages, parallel=parallel))
     case, examination = attempt(toy, FILES, criteria=criteria)
@@ -137,7 +137,7 @@ def test_commands_run_at_once_where_they_may(toy: Project, parallel: bool, most:
     st.booleans(),
 )
 def test_the_order_of_running_changes_nothing_about_the_verdict(
-    toy: Project, drawn: list[tuple[bool, bool, set[int]]], require_all: bool, parallel: bool
+    toy: Toy, drawn: list[tuple[bool, bool, set[int]]], require_all: bool, parallel: bool
 ) -> None:
     stages = tuple(
         part(

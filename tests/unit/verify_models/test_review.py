@@ -20,7 +20,7 @@ from rulebook_ralph.verify import reviewers as chosen
 from rulebook_ralph.verify.redaction import Redactor
 from rulebook_ralph.verify.review import ReviewedChange, Reviewers, reviewers_agree
 from rulebook_ralph.verify.reviewers import TaskCommit, by_task
-from tests.unit.verify_models.support import NO_ANSWER, TASK, Project, attempt, project, scripted, shown
+from tests.unit.verify_models.support import NO_ANSWER, TASK, Toy, attempt, project, scripted, shown
 
 FILES: Mapping[str, str | None] = {"app.py": "x = 1\ny = 2\nz = x / 0\n"}
 BOTH = Config(defaults=Defaults(quick_reviewer="quick", deep_reviewer="deep"))
@@ -28,7 +28,7 @@ SHIP = json.dumps({"decision": "SHIP", "issues": []})
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Project:
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     return project(tmp_path_factory.mktemp("review"), {"app.py": "x = 1\ny = 2\n", "big.py": "line\n" * 400})
 
 
@@ -41,13 +41,13 @@ def revise(*issues: dict[str, Any]) -> str:
     return json.dumps({"decision": "REVISE", "issues": list(issues or [issue()])})
 
 
-def asking(toy: Project, ask: Ask, config: Config = BOTH, **values: Any) -> Reviewers:
+def asking(toy: Toy, ask: Ask, config: Config = BOTH, **values: Any) -> Reviewers:
     redactor = Redactor({"MY_PASSWORD": "correct-horse-battery"})
     return Reviewers(config, toy.repository, lambda _: ask, redactor, Event(), **values)
 
 
 def look(
-    toy: Project, *answers: Any, files: Mapping[str, str | None] = FILES, **values: Any
+    toy: Toy, *answers: Any, files: Mapping[str, str | None] = FILES, **values: Any
 ) -> tuple[Review, list[Question]]:
     ask, questions = scripted(*answers)
     change = ReviewedChange(title="Add z", base=toy.base, tree=toy.tree(files), description="It is z.", **values)
@@ -57,7 +57,7 @@ def look(
 # One look
 
 
-def test_a_change_ships_where_the_reviewer_says_so(toy: Project) -> None:
+def test_a_change_ships_where_the_reviewer_says_so(toy: Toy) -> None:
     said, questions = look(toy, SHIP, acceptance_criteria=("z is there",))
     assert (said.decision, said.issues, len(questions)) == ("SHIP", (), 1)
     assert said.looks[0].questions == 1
@@ -69,7 +69,7 @@ def test_a_change_ships_where_the_reviewer_says_so(toy: Project) -> None:
     Draft202012Validator(question.schema).validate(json.loads(revise()))
 
 
-def test_issues_come_with_real_places_and_worst_first(toy: Project) -> None:
+def test_issues_come_with_real_places_and_worst_first(toy: Toy) -> None:
     said, _ = look(toy, revise(issue(severity="low", lines=[1, 2]), issue(file="./app.py")))
     assert said.decision == "REVISE"
     assert [(found.place, found.severity) for found in said.issues] == [("app.py:3", "high"), ("app.py:1-2", "low")]
@@ -92,7 +92,7 @@ def test_issues_come_with_real_places_and_worst_first(toy: Project) -> None:
         SHIP[:-2],
     ],
 )
-def test_an_answer_that_contradicts_itself_or_the_change_is_asked_for_again(toy: Project, bad: str) -> None:
+def test_an_answer_that_contradicts_itself_or_the_change_is_asked_for_again(toy: Toy, bad: str) -> None:
     said, questions = look(toy, bad, SHIP)
     assert (said.decision, len(questions)) == ("SHIP", 2)
     assert "Your last answer could not be used: " in questions[1].instructions
@@ -101,7 +101,7 @@ def test_an_answer_that_contradicts_itself_or_the_change_is_asked_for_again(toy:
     assert "no usable answer" in never.reason
 
 
-def test_a_reviewer_that_cannot_be_asked_decides_nothing(toy: Project) -> None:
+def test_a_reviewer_that_cannot_be_asked_decides_nothing(toy: Toy) -> None:
     said, questions = look(toy, NO_ANSWER)
     assert (said.decision, said.unasked, said.reason, len(questions)) == (
         "UNDECIDED",
@@ -113,7 +113,7 @@ def test_a_reviewer_that_cannot_be_asked_decides_nothing(toy: Project) -> None:
     assert gone.stop_reason == "rate-limited"
 
 
-def test_a_large_change_is_reviewed_in_parts_and_the_same_is_not_asked_twice(toy: Project) -> None:
+def test_a_large_change_is_reviewed_in_parts_and_the_same_is_not_asked_twice(toy: Toy) -> None:
     files = {f"f{n}.py": f"# {n}\n" * 200 for n in range(3)}
     ask, questions = scripted(
         lambda question: revise(issue(file="f1.py", lines=[1, 1])) if "f1.py" in shown(question) else SHIP
@@ -132,7 +132,7 @@ def test_a_large_change_is_reviewed_in_parts_and_the_same_is_not_asked_twice(toy
     assert "too large to be reviewed" in said.reason
 
 
-def test_of_a_long_file_the_changes_and_what_is_around_them_are_shown(toy: Project) -> None:
+def test_of_a_long_file_the_changes_and_what_is_around_them_are_shown(toy: Toy) -> None:
     lines = ["line\n"] * 400
     lines[200] = "changed\n"
     _, questions = look(toy, SHIP, files={"big.py": "".join(lines)})
@@ -143,7 +143,7 @@ def test_of_a_long_file_the_changes_and_what_is_around_them_are_shown(toy: Proje
     assert len(text) == 2 + 2 + 20
 
 
-def test_what_cannot_be_shown_is_named_and_keys_are_not_sent(toy: Project) -> None:
+def test_what_cannot_be_shown_is_named_and_keys_are_not_sent(toy: Toy) -> None:
     key = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEowIBAAKCAQEA0Zk4Wq9Lx2Vb7Nn5Rt8YpQ3EGRZ7LDKV2MWNP\n" * 3
     files = {**FILES, "logo.bin": "\0\1\2" * 50, "conf.py": "p = 'correct-horse-battery'\n", "a.pem": key}
     said, questions = look(toy, SHIP, files=files)
@@ -159,7 +159,7 @@ def test_what_cannot_be_shown_is_named_and_keys_are_not_sent(toy: Project) -> No
 # The rule
 
 
-def judged(toy: Project, *answers: Any, config: Config = BOTH, **values: Any) -> tuple[Any, Any, list[Question]]:
+def judged(toy: Toy, *answers: Any, config: Config = BOTH, **values: Any) -> tuple[Any, Any, list[Question]]:
     ask, questions = scripted(*answers)
     case, examination = attempt(toy, FILES, reviewers=asking(toy, ask, config), **values)
     seen: list[events.Event] = []
@@ -169,7 +169,7 @@ def judged(toy: Project, *answers: Any, config: Config = BOTH, **values: Any) ->
     return verdict, examination, questions
 
 
-def test_the_deep_reviewer_is_asked_before_a_task_completes_and_only_where_the_quick_one_ships(toy: Project) -> None:
+def test_the_deep_reviewer_is_asked_before_a_task_completes_and_only_where_the_quick_one_ships(toy: Toy) -> None:
     verdict, examination, questions = judged(toy, SHIP)
     assert verdict is None
     assert [each.tier for each in examination.review.looks] == ["quick", "deep"]
@@ -183,19 +183,19 @@ def test_the_deep_reviewer_is_asked_before_a_task_completes_and_only_where_the_q
 
 
 @pytest.mark.parametrize("answer", ["Looks good to me.", NO_ANSWER])
-def test_a_reviewer_that_answers_badly_blocks_its_task_and_not_the_run(toy: Project, answer: Any) -> None:
+def test_a_reviewer_that_answers_badly_blocks_its_task_and_not_the_run(toy: Toy, answer: Any) -> None:
     verdict, _, _ = judged(toy, answer)
     assert (verdict.action, verdict.stop_reason, verdict.counts) == ("stop", "blocked", False)
 
 
-def test_work_waits_for_a_reviewer_that_cannot_be_asked_and_is_not_charged(toy: Project) -> None:
+def test_work_waits_for_a_reviewer_that_cannot_be_asked_and_is_not_charged(toy: Toy) -> None:
     verdict, examination, _ = judged(toy, GivenUpError("no network", "blocked"))
     assert (verdict.action, verdict.stop_reason, verdict.counts) == ("stop", "blocked", False)
     assert verdict.reason == "no quick review: no network"
     assert examination.review.decision == "UNDECIDED"
 
 
-def test_where_nobody_reviews_nothing_is_asked(toy: Project) -> None:
+def test_where_nobody_reviews_nothing_is_asked(toy: Toy) -> None:
     verdict, examination, questions = judged(toy, SHIP, config=Config())
     assert (verdict, examination.review, questions) == (None, None, [])
 
@@ -255,7 +255,7 @@ def test_every_finding_goes_to_the_last_task_that_changed_its_file(
     assert all(own.decision == "REVISE" for own in found.values())
 
 
-def test_the_branch_is_reviewed_by_its_own_reviewer(toy: Project) -> None:
+def test_the_branch_is_reviewed_by_its_own_reviewer(toy: Toy) -> None:
     ask, questions = scripted(SHIP)
     config = replace(BOTH, defaults=replace(BOTH.defaults, final_reviewer="last"))
     change = ReviewedChange(title="all", base=toy.base, tree=toy.tree(FILES))

@@ -8,18 +8,18 @@ from rulebook_ralph.config.settings import Config, StopCriteria
 from rulebook_ralph.tasks.model import Task
 from rulebook_ralph.tasks.results import AgentFault, AgentResult, CheckResult, ToolResult, Verdict
 from rulebook_ralph.verify import rules
-from tests.unit.verify_models.support import TASK, Project, attempt, project
+from tests.unit.verify_models.support import TASK, Toy, attempt, project
 
 SECRET = "sk-ant-api03-Zk4Wq9Lx2Vb7Nn5Rt8Yp"
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA0Zk4Wq9Lx2Vb7Nn5Rt8YpQ3EGRZ7LDKV2MWNP\n"
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Project:
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     return project(tmp_path_factory.mktemp("rules"), {"app.py": "x = 1\n", "db/migrations/1.sql": "create\n"})
 
 
-def ended(toy: Project, **values: Any) -> Verdict | None:
+def ended(toy: Toy, **values: Any) -> Verdict | None:
     run_limited = values.pop("run_limited", False)
     result = AgentResult(**{"agent": "test", "status": "failed", **values})
     return rules.agent_ended(*attempt(toy, {}, result=result, run_limited=run_limited))
@@ -56,7 +56,7 @@ def ended(toy: Project, **values: Any) -> Verdict | None:
     ],
 )
 def test_whatever_an_agent_printed_its_own_end_completes_nothing(
-    toy: Project, values: dict[str, Any], action: str, stop_reason: str | None, counts: bool, said: str
+    toy: Toy, values: dict[str, Any], action: str, stop_reason: str | None, counts: bool, said: str
 ) -> None:
     verdict = ended(toy, final_text="<promise>DONE</promise>", **values)
     assert verdict is not None
@@ -64,12 +64,12 @@ def test_whatever_an_agent_printed_its_own_end_completes_nothing(
     assert said in verdict.reason
 
 
-def test_an_agent_that_finished_is_judged_by_its_work(toy: Project) -> None:
+def test_an_agent_that_finished_is_judged_by_its_work(toy: Toy) -> None:
     assert ended(toy, status="finished") is None
     assert rules.agent_ended(*attempt(toy, {}, no_agent=True)) is None
 
 
-def test_an_attempt_that_changed_nothing_is_told_so(toy: Project) -> None:
+def test_an_attempt_that_changed_nothing_is_told_so(toy: Toy) -> None:
     verdict = rules.nothing_changed(*attempt(toy, {}))
     assert "said it was done, but changed nothing" in verdict.reason
     assert "the final message was empty" in rules.nothing_changed(*attempt(toy, {}, said="")).reason
@@ -81,7 +81,7 @@ def test_an_attempt_that_changed_nothing_is_told_so(toy: Project) -> None:
 @pytest.mark.parametrize(
     "files", [{"db/migrations/1.sql": "drop\n"}, {"db/migrations/2.sql": "x\n"}, {"db/migrations/1.sql": None}]
 )
-def test_protected_files_stay_as_they_are(toy: Project, files: dict[str, str | None]) -> None:
+def test_protected_files_stay_as_they_are(toy: Toy, files: dict[str, str | None]) -> None:
     config = Config(protect=("migrations/",))
     verdict = rules.protected_unchanged(*attempt(toy, {"app.py": "x = 2\n", **files}, config=config))
     assert verdict is not None
@@ -91,7 +91,7 @@ def test_protected_files_stay_as_they_are(toy: Project, files: dict[str, str | N
     assert rules.protected_unchanged(*attempt(toy, files)) is None
 
 
-def test_a_protected_file_cannot_be_moved_away(toy: Project) -> None:
+def test_a_protected_file_cannot_be_moved_away(toy: Toy) -> None:
     config = Config(protect=("migrations/",))
     moved = {"db/migrations/1.sql": None, "old/1.sql": "create\n"}
     verdict = rules.protected_unchanged(*attempt(toy, moved, config=config))
@@ -107,7 +107,7 @@ def test_a_protected_file_cannot_be_moved_away(toy: Project) -> None:
         ("password = 'correct-horse-battery'\n", "a secret of this environment"),
     ],
 )
-def test_secrets_do_not_get_in_and_are_never_told(toy: Project, text: str, what: str) -> None:
+def test_secrets_do_not_get_in_and_are_never_told(toy: Toy, text: str, what: str) -> None:
     verdict = rules.no_secrets(*attempt(toy, {"conf.py": f"\n{text}"}))
     assert verdict is not None
     assert (verdict.action, verdict.hook) == ("continue", "secrets")
@@ -125,18 +125,18 @@ def test_secrets_do_not_get_in_and_are_never_told(toy: Project, text: str, what:
         "-----BEGIN PRIVATE KEY-----\nnothing\n",
     ],
 )
-def test_what_is_plainly_made_up_is_no_secret(toy: Project, text: str) -> None:
+def test_what_is_plainly_made_up_is_no_secret(toy: Toy, text: str) -> None:
     assert rules.no_secrets(*attempt(toy, {"conf.py": text})) is None
 
 
-def test_a_person_can_allow_what_looks_like_one_in_a_file_but_nothing_of_this_environment(toy: Project) -> None:
+def test_a_person_can_allow_what_looks_like_one_in_a_file_but_nothing_of_this_environment(toy: Toy) -> None:
     task = Task(id="one", title="t", may_change=("tests/keys/**",))
     assert rules.no_secrets(*attempt(toy, {"tests/keys/a.pem": KEY}, task=task)) is None
     assert rules.no_secrets(*attempt(toy, {"a.pem": KEY}, task=task)) is not None
     assert rules.no_secrets(*attempt(toy, {"tests/keys/a": "correct-horse-battery\n"}, task=task)) is not None
 
 
-def test_a_secret_in_a_files_name_is_found_and_not_told(toy: Project) -> None:
+def test_a_secret_in_a_files_name_is_found_and_not_told(toy: Toy) -> None:
     verdict = rules.no_secrets(*attempt(toy, {f"keys/{SECRET}": "x\n"}))
     assert verdict is not None
     assert verdict.reason.startswith("keys: a file whose name looks like a secret")
@@ -145,7 +145,7 @@ def test_a_secret_in_a_files_name_is_found_and_not_told(toy: Project) -> None:
 # What it said
 
 
-def test_a_blocked_marker_stops(toy: Project) -> None:
+def test_a_blocked_marker_stops(toy: Toy) -> None:
     verdict = rules.says_blocked(*attempt(toy, {}, said="<ralph>BLOCKED: no access</ralph>\n"))
     assert verdict is not None
     assert (verdict.action, verdict.stop_reason, verdict.reason) == (
@@ -160,7 +160,7 @@ def test_a_blocked_marker_stops(toy: Project) -> None:
     assert rules.says_blocked(*attempt(toy, {}, said="all well", stop_criteria=own)) is None
 
 
-def test_a_pattern_that_cannot_be_searched_is_said(toy: Project) -> None:
+def test_a_pattern_that_cannot_be_searched_is_said(toy: Toy) -> None:
     case, examination = attempt(toy, {}, said="a", stop_criteria=StopCriteria(blocked_regex="("))
     assert rules.says_blocked(case, examination) is None
     assert examination.log[0].startswith("stopCriteria.blockedRegex is no regular expression")
@@ -174,7 +174,7 @@ def test_a_pattern_that_cannot_be_searched_is_said(toy: Project) -> None:
         ("<promise>MADE</promise>", "another promise than DONE was given: MADE"),
     ],
 )
-def test_a_promise_that_was_not_given_is_told_with_what_was_found(toy: Project, said: str, reason: str) -> None:
+def test_a_promise_that_was_not_given_is_told_with_what_was_found(toy: Toy, said: str, reason: str) -> None:
     verdict = rules.promise_given(*attempt(toy, {}, said=said))
     assert verdict is not None
     assert (verdict.action, verdict.hook) == ("continue", "promise")
@@ -183,7 +183,7 @@ def test_a_promise_that_was_not_given_is_told_with_what_was_found(toy: Project, 
     assert "<promise>" not in verdict.feedback.partition(". If the task")[2]
 
 
-def test_a_promise_holds_in_bold_at_the_end_and_by_the_projects_pattern(toy: Project) -> None:
+def test_a_promise_holds_in_bold_at_the_end_and_by_the_projects_pattern(toy: Toy) -> None:
     for markdown in ("**{}**", "`{}`", "### {}", "> {}", "```\n{}\n```"):
         said = f"Done.\n\n{markdown.format('<promise>DONE</promise>')}"
         assert rules.promise_given(*attempt(toy, {}, said=said)) is None, said
@@ -198,7 +198,7 @@ def test_a_promise_holds_in_bold_at_the_end_and_by_the_projects_pattern(toy: Pro
     assert rules.promise_given(*attempt(toy, {}, no_agent=True, said="")) is None
 
 
-def test_a_task_that_verifies_can_deny_in_a_plain_line(toy: Project) -> None:
+def test_a_task_that_verifies_can_deny_in_a_plain_line(toy: Toy) -> None:
     task = Task(id="one", title="t", markers=("VERIFY",))
     said = "The parser is wrong.\nVERIFICATION_FAIL: no tests\n\n<promise>DONE</promise>"
     verdict = rules.promise_given(*attempt(toy, {}, task=task, said=said))
@@ -212,7 +212,7 @@ def test_a_task_that_verifies_can_deny_in_a_plain_line(toy: Project) -> None:
 # Stop criteria
 
 
-def test_gates_of_a_kind_must_have_run_and_passed(toy: Project) -> None:
+def test_gates_of_a_kind_must_have_run_and_passed(toy: Toy) -> None:
     asked = StopCriteria(require_passing_tests=True, require_lint=True)
     lint = CheckResult(step="ruff", kind="lint", command="ruff", passed=False)
     verdict = rules.stop_criteria_met(*attempt(toy, {}, stop_criteria=asked, gates=[lint]))
@@ -225,7 +225,7 @@ def test_gates_of_a_kind_must_have_run_and_passed(toy: Project) -> None:
     assert rules.unsatisfiable(asked, []) != ()
 
 
-def test_the_last_run_of_each_tool_counts(toy: Project) -> None:
+def test_the_last_run_of_each_tool_counts(toy: Toy) -> None:
     def tool(command: str, success: bool | None) -> ToolResult:
         return ToolResult(name="Bash", command=command, success=success, output="E boom")
 
