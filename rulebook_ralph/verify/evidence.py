@@ -5,10 +5,11 @@ must have turned from red to green with the new ones. What no run can decide is 
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import PurePosixPath
+from typing import Literal
 
 from rulebook_ralph.config.settings import VerificationStep
 from rulebook_ralph.git.trees import Change, changes
@@ -37,10 +38,7 @@ from rulebook_ralph.verify.rules import required_kinds
 _SOURCE = Globs(("*.md", "*.rst", "*.txt", "docs/"))
 """No source, for tests that live in it."""
 _MOST_TESTS_READ = 500
-_BASE_CHECKS = "new code, the base's checks"
-_BASE_CODE = "the base's code, new checks"
-_EARLIER_CHECKS = "new code, checks from before this run's tasks"
-_BASE_EARLIER_CHECKS = "the base's code, checks from before this run's tasks"
+_CHANGES: Mapping[str, Literal["added", "modified", "deleted"]] = {"A": "added", "M": "modified", "D": "deleted"}
 
 
 class Table:
@@ -57,6 +55,8 @@ class Table:
         self.turned: tuple[str, ...] = ()
         self.broken: tuple[str, ...] = ()
         self._there: Runs = {}
+        self._about = {case.tree: ""}
+        """What a tree is that was put together for the table."""
 
     # What is judged by what
 
@@ -121,20 +121,30 @@ class Table:
         """The same for the record, with the agent's reasons."""
         reasons = self.case.parsed.changed_checks
         return tuple(
-            ChangedCheck(
-                path=each.path,
-                change="added" if each.status == "A" else "deleted" if each.status == "D" else "modified",
-                reason=reasons.get(each.path, ""),
-            )
+            ChangedCheck(path=each.path, change=_CHANGES[each.status], reason=reasons.get(each.path, ""))
             for each in self.changed
         )
 
     @cached_property
-    def base_code_new_checks(self) -> str:
-        return with_checks(self._repository, self.case.base, self.case.tree, self.files, free=lambda _: False)
+    def wanted(self) -> tuple[str, ...]:
+        """What the task asks for."""
+        task = self.case.task
+        return task.acceptance_criteria or (task.description.strip() or task.title,)
 
-    def new_code_checks_of(self, commit: str) -> str:
-        return with_checks(self._repository, self.case.tree, commit, self.files, free=self._may_change.match)
+    # The trees
+
+    @cached_property
+    def base_code_new_checks(self) -> str:
+        return self._mixed(self.case.base, self.case.tree, "the base's code, new checks")
+
+    @cached_property
+    def new_code_base_checks(self) -> str:
+        return self._mixed(self.case.tree, self.case.base, "new code, the base's checks", free=self._may_change.match)
+
+    def _mixed(self, code: str, checks: str, about: str, *, free: Callable[[str], bool] = lambda _: False) -> str:
+        tree = with_checks(self._repository, code, checks, self.files, free=free)
+        self._about.setdefault(tree, about)
+        return tree
 
     # The gates themselves
 
@@ -144,11 +154,8 @@ class Table:
         """
         tree, base = self.case.tree, self.base
         while True:
-            runs = self._gates.run(
-                tree,
-                self.steps,
-                until=lambda run: decision.red_beyond(base.get(run.step), run) is not None,
-            )
+            until = lambda run: decision.red_beyond(base.get(run.step), run) is not None  # noqa: E731
+            runs = self._gates.run(tree, self.steps, until=until)
             self.new = by_step(runs)
             found = [(run, self._beyond(run)) for run in runs]
             red = tuple((run, difference) for run, difference in found if difference is not None)
@@ -176,12 +183,8 @@ class Table:
 
     def run_beside(self) -> None:
         """Have the runs of the table made beside each other, where that may be."""
-        trees = {
-            self.case.tree: "",
-            self.new_code_checks_of(self.case.base): _BASE_CHECKS,
-            self.base_code_new_checks: _BASE_CODE,
-        }
-        self._gates.beside(trees, self.tests)
+        trees = (self.case.tree, self.new_code_base_checks, self.base_code_new_checks)
+        self._gates.beside({tree: self._about[tree] for tree in trees}, self.tests)
 
     # What is open
 
@@ -203,27 +206,24 @@ class Table:
 
     def _not_held(self) -> Iterator[OpenItem]:
         """The new code with the base's checks, and with older ones of whose change nobody was asked."""
-        for commit in dict.fromkeys((self.case.base, self.case.checks_base)):
-            mixed = self.new_code_checks_of(commit)
-            reference = self._reference(commit)
-            if commit == self.case.base and self._gates.same(mixed, self.case.tree):
-                continue
-            about = _BASE_CHECKS if commit == self.case.base else _EARLIER_CHECKS
-            whose = "as they were" if commit == self.case.base else "as they were before an earlier task of this run"
-            for difference in decision.differences(reference, self._runs(mixed, about), decision.not_held):
-                steady = self._again(mixed, difference.step, about)
-                held = decision.not_held(reference[difference.step], steady)
-                if held is not None:
-                    self.broken = tuple(dict.fromkeys((*self.broken, *(held.tests or (str(held),)))))
-                    what = f"{held.step} fails with the checks {whose}{'' if held.tests else f': {held.why}'}"
-                    yield self._changed_item(what, "does the task ask for that?", held.tests, steady.result.output)
+        base, earlier = self.case.base, self.case.checks_base
+        if not self._gates.same(self.new_code_base_checks, self.case.tree):
+            yield from self._broken(self.new_code_base_checks, self.base_tests, "as they were")
+        if earlier != base:
+            about = "code, checks from before this run's tasks"
+            mixed = self._mixed(self.case.tree, earlier, f"new {about}", free=self._may_change.match)
+            reference = self._runs(self._mixed(base, earlier, f"the base's {about}"))
+            yield from self._broken(mixed, reference, "as they were before an earlier task of this run")
 
-    def _reference(self, commit: str) -> Runs:
-        """What the base's code gave with those checks."""
-        if commit == self.case.base:
-            return self.base_tests
-        tree = with_checks(self._repository, self.case.base, commit, self.files, free=lambda _: False)
-        return self._runs(tree, _BASE_EARLIER_CHECKS)
+    def _broken(self, mixed: str, reference: Runs, whose: str) -> Iterator[OpenItem]:
+        """What held in the reference, and does not with the new code."""
+        for difference in decision.differences(reference, self._runs(mixed), decision.not_held):
+            steady = self._again(mixed, difference.step)
+            held = decision.not_held(reference[difference.step], steady)
+            if held is not None:
+                self.broken = tuple(dict.fromkeys((*self.broken, *(held.tests or (str(held),)))))
+                what = f"{held.step} fails with the checks {whose}{'' if held.tests else f': {held.why}'}"
+                yield self._changed_item(what, "does the task ask for that?", held.tests, steady.result.output)
 
     def _other_configuration(self) -> Iterator[OpenItem]:
         """What required gates that are no tests and hooks read: no run with the base's version says anything of it."""
@@ -264,12 +264,9 @@ class Table:
         """Commands of criteria that pass, but not with the check files that were there."""
         if not any(change.status != "A" for change in self.changed):
             return
-        mixed = self.new_code_checks_of(self.case.base)
         for name, external in self.commands:
-            if not self._command(self.case.tree, name, external).passed:
-                continue
-            before = self._command(mixed, name, external, _BASE_CHECKS)
-            if not before.passed:
+            passes = self._command(self.case.tree, name, external).passed
+            if passes and not (before := self._command(self.new_code_base_checks, name, external)).passed:
                 what = f"{external.command}: this passes, but not with the check files as they were"
                 yield self._changed_item(what, "is that right?", output=before.output)
 
@@ -278,38 +275,24 @@ class Table:
     def _proven(self) -> bool:
         """Whether a test, or a command of the criteria, turned from red to green."""
         tree = self.base_code_new_checks
-        there = self.base_tests
-        if not self._gates.same(tree, self.case.base):
-            there = self._runs(tree, _BASE_CODE)
-        for step in self.tests:
-            if step.name not in self.new or not decision.turned(there[step.name], self.new[step.name]):
-                continue
-            self.turned += decision.turned(self._again(tree, step.name, _BASE_CODE), self.new[step.name])
-        self._there = there
-        if not self.turned:
-            self.turned = tuple(self._turned_commands(tree))
+        self._there = self.base_tests if self._gates.same(tree, self.case.base) else self._runs(tree)
+        for step in (step.name for step in self.tests if step.name in self.new):
+            if decision.turned(self._there[step], self.new[step]):
+                self.turned += decision.turned(self._again(tree, step), self.new[step])
+        self.turned = self.turned or tuple(
+            f"{name}: {external.command}"
+            for name, external in self.commands
+            if self._command(self.case.tree, name, external).passed
+            and not self._command(tree, name, external).passed
+            and self._command(self.new_code_base_checks, name, external).passed
+        )
         return bool(self.turned)
 
-    def _turned_commands(self, base_code: str) -> Iterator[str]:
-        mixed = self.new_code_checks_of(self.case.base)
-        for name, external in self.commands:
-            if (
-                self._command(self.case.tree, name, external).passed
-                and not self._command(base_code, name, external, _BASE_CODE).passed
-                and self._command(mixed, name, external, _BASE_CHECKS).passed
-            ):
-                yield f"{name}: {external.command}"
-
     def _unproven(self) -> Iterator[OpenItem]:
-        task = self.case.task
-        names = tuple(
-            name
-            for step in self.tests
-            if step.name in self.new
-            for name in decision.only_new_names(self._there[step.name], self.new[step.name])
-        )
+        both = [step.name for step in self.tests if step.name in self.new]
+        names = tuple(name for step in both for name in decision.only_new_names(self._there[step], self.new[step]))
         hint = ": new tests only show that a name is there now" if names else ""
-        for criterion in task.acceptance_criteria or (task.description.strip() or task.title,):
+        for criterion in self.wanted:
             what = f"no test or command turned from red to green{hint}"
             yield OpenItem("unproven", what, f"does this hold: {criterion}", names)
 
@@ -326,8 +309,7 @@ class Table:
 
     @property
     def base_tests(self) -> Runs:
-        names = {step.name for step in self.tests}
-        return {step: run for step, run in self.base.items() if step in names}
+        return {step.name: self.base[step.name] for step in self.tests}
 
     def _products(self, external: External) -> frozenset[str]:
         """The programs that a criterion's command runs and that are what is judged, not what judges: where the command
@@ -348,14 +330,14 @@ class Table:
         paths = (path for path in self._repository.entries(self.case.base) if tests.match(path))
         return any(named.search(self._read(self.case.base, path) or "") for path in islice(paths, _MOST_TESTS_READ))
 
-    def _command(self, tree: str, name: str, external: External, about: str = "") -> CheckResult:
-        return self._gates.command(tree, external, step=name, about=about)
+    def _command(self, tree: str, name: str, external: External) -> CheckResult:
+        return self._gates.command(tree, external, step=name, about=self._about[tree])
 
-    def _runs(self, tree: str, about: str) -> Runs:
-        return by_step(self._gates.run(tree, self.tests, about=about))
+    def _runs(self, tree: str) -> Runs:
+        return by_step(self._gates.run(tree, self.tests, about=self._about[tree]))
 
-    def _again(self, tree: str, step: str, about: str = "") -> GateRun:
-        return self._gates.again(tree, self._step(step), about=about)
+    def _again(self, tree: str, step: str) -> GateRun:
+        return self._gates.again(tree, self._step(step), about=self._about[tree])
 
     def _step(self, name: str) -> VerificationStep:
         return next(step for step in self.steps if step.name == name)

@@ -29,10 +29,10 @@ def something_changed(case: Case, examination: Examination) -> Verdict | None:
         return blocked
     if case.result is not None and not is_promised(case):
         return nothing_changed(case, examination)
-    verifiers, task = examination.verifiers, case.task
+    verifiers = examination.verifiers
     commands = [each for each in examination.table.commands if not _is_as_a_gate(each[1], examination)]
     results = (verifiers.gates.command(case.tree, external, step=name) for name, external in commands)
-    wanted = () if commands else task.acceptance_criteria or (task.description.strip() or task.title,)
+    wanted = () if commands else examination.table.wanted
     nobody_can_say = bool(wanted) and verifiers.ask is None and not case.approved  # nor could a person approve it
     if nobody_can_say or not all(result.passed for result in results):
         return nothing_changed(case, examination)
