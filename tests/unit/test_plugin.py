@@ -79,8 +79,3 @@ def test_the_official_plugin_is_there_where_it_is_installed_and_switched_on(
         install(surroundings, enabled=switched, **entry)
         with pytest.raises(RalphError):
             script_of()
-
-
-def test_where_it_is_missing_the_very_command_is_told(script_of: Callable[[], Path]) -> None:
-    with pytest.raises(RalphError, match=f"/plugin install {OFFICIAL}.*nothing was changed"):
-        script_of()
