@@ -181,8 +181,10 @@ def test_another_branch(project: Project) -> None:
 # Ending it
 
 
-def test_pause_lets_the_iteration_end(project: Project) -> None:
+def test_a_second_run_is_refused_by_name_and_pause_lets_the_iteration_end(project: Project) -> None:
     process = at_work(project)
+    second = project.ralph("run")
+    assert (second.code, f"process {process.pid} ('ralph run'" in second.err) == (ExitCode.INVALID, True)
     status = project.ralph("status", "--json").json["running"]
     assert (status["pid"], status["answers"], status["iterations"][0]["taskId"]) == (process.pid, True, "one")
     assert "after iteration #1 (one)" in project.ralph("pause").out
@@ -223,26 +225,6 @@ def test_cancel_ends_it_now_and_waits_for_the_end(project: Project) -> None:
     assert "#1 (one) is not counted, its work is saved (ralph show 1 --diff)" in said.out
     assert project.last.completion_status == "cancelled"
     assert project.ralph("cancel").err == "error: no run is going on in this project\n"
-
-
-def test_a_second_run_is_refused_by_name(project: Project) -> None:
-    process = at_work(project)
-    ran = project.ralph("run")
-    assert ran.code == ExitCode.INVALID
-    assert f"process {process.pid} ('ralph run'" in ran.err
-    (project.beside / "go").touch()
-    finish(process)
-
-
-def test_a_task_that_is_added_while_a_run_goes_on_has_its_own_attempts(tmp_path: Path) -> None:
-    project = make_project(tmp_path, attempts=1)
-    process = at_work(project)
-    added = project.start("task", "add", "two", "Do two", "--outcome", "done", "--acceptance", "It is there")
-    assert finish(added).code == 0
-    (project.beside / "go").touch()
-    ran = finish(process)
-    assert ran.code == 0, ran
-    assert project.task("two").status == "completed"
 
 
 # Work that waits
