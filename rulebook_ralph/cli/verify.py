@@ -19,7 +19,6 @@ from rulebook_ralph.report import events
 from rulebook_ralph.report.console import Console
 from rulebook_ralph.report.summary import inline
 from rulebook_ralph.run import preflight, verifying
-from rulebook_ralph.run.branch_change import branch_change
 from rulebook_ralph.run.verifying import VerifyOutcome
 from rulebook_ralph.tasks.edits import find
 from rulebook_ralph.tasks.model import Json, Prd, Task, Value
@@ -144,7 +143,8 @@ def review_command(app: App, base: str, *, tier: Tier, view: str | None, trust_c
     project = opened.project
     refuse_agents(app, "nothing is reviewed but by Ralph itself")
     require_agreed(app, opened, trusted=trust_commands)
-    found = branch_change(project.repository, base)
+    repository = project.repository
+    change = verifying.standing_change(repository, base)
     with (
         app.console(json=view in ("json", "sarif"), quiet=view == "markdown") as console,
         interruptible() as cancelled,
@@ -156,13 +156,13 @@ def review_command(app: App, base: str, *, tier: Tier, view: str | None, trust_c
 
         with verifying.tools(project, report=report, cancelled=cancelled) as tools:
             reviewer = _reviewer(project.config, tools.roster, tier, cancelled)
-            if found.uncommitted:
+            if verifying.differ(repository, repository.head(), change.tree):
                 report(events.Notice("info", "what is not committed yet is reviewed, too"))
             review = NOTHING_TO_REVIEW
-            if found.is_empty or tools.verifiers.reviewers is None:
-                report(events.Notice("info", f"nothing differs from {found.base[:12]}: there is nothing to review"))
+            if tools.verifiers.reviewers is None or not verifying.differ(repository, change.base, change.tree):
+                report(events.Notice("info", f"nothing differs from {change.base[:12]}: there is nothing to review"))
             else:
-                review = tools.verifiers.reviewers.review(reviewer, tier, found.change, report)
+                review = tools.verifiers.reviewers.review(reviewer, tier, change, report)
             _, cost = tools.ledger.take()
         if view == "markdown":
             console.verbatim(_markdown(review))

@@ -8,7 +8,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event as Flag
 from threading import Lock
-from typing import Literal
+from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -28,6 +28,9 @@ _ANSWER = 10.0
 _LISTENING = 5.0
 _STATUS = 1.0
 _PAUSE = 0.05
+
+
+Item = TypeVar("Item")
 
 
 class Pause(Value, frozen=True, kw_only=True, tag_field="order", tag="pause"):
@@ -108,7 +111,7 @@ class Orders:
     """What one run was asked. Orders are obeyed in a thread of their own, edits in the run's (`take_edits`); ^C comes
     by `cancelled` alone.
 
-    `paused` is set while a pause is asked for, `either` while there is any reason not to wait for an agent.
+    `paused` is set while a pause is asked for.
     """
 
     def __init__(self, cancelled: Flag, *, report: Callable[[Event], None], clock: Clock) -> None:
@@ -121,9 +124,8 @@ class Orders:
         self._to_stop: SimpleQueue[int] = SimpleQueue()
         self._edits: SimpleQueue[tuple[str, bytes]] = SimpleQueue()
         self._inbox: Inbox | None = None
-        self._wake: Callable[[], None] = _nothing
+        self._wake: Callable[[], None] = lambda: None
         self.paused = Cancellation()
-        self.either = Cancellation(cancelled, self.paused) if isinstance(cancelled, Cancellation) else cancelled
 
     @contextmanager
     def heard(self, private: Path, *, name: str = lock.LOCK, wake: Callable[[], None] | None = None) -> Iterator[None]:
@@ -133,11 +135,11 @@ class Orders:
         me = lock.holder(private / name)
         if me is None:
             raise RalphError(f"the lock {private / name} is not held any more; give the command again")
-        self._wake = wake or _nothing
-        self._inbox = inbox = Inbox(private, me, self._take)
-        with inbox:
-            if inbox.problem:
-                self._report(Notice("warning", inbox.problem))
+        self._wake = wake or self._wake
+        self._inbox = Inbox(private, me, self._take)
+        with self._inbox.open() as problem:
+            if problem:
+                self._report(Notice("warning", problem))
             try:
                 yield
             finally:
@@ -153,12 +155,8 @@ class Orders:
         """Apply what was sent since the last time. `apply` returns the line for the person, or raises RalphError, whose
         `faults`, if it has any, are passed on.
         """
-        while True:
-            try:
-                token, change = self._edits.get_nowait()
-            except Empty:
-                return
-            self._answer(token, _applied(apply, change))
+        for token, change in _drained(self._edits):
+            self._answer(token, apply, change)
 
     @property
     def situation(self) -> RunSituation:
@@ -187,11 +185,7 @@ class Orders:
 
     def attempts_to_stop(self) -> list[int]:
         """The iterations whose attempts a person has stopped since the last time."""
-        numbers = []
-        with suppress(Empty):
-            while True:
-                numbers.append(self._to_stop.get_nowait())
-        return numbers
+        return list(_drained(self._to_stop))
 
     def obey(self, order: Pause | Cancel | Look) -> OrderReply:
         """Obey; what the person is told."""
@@ -225,43 +219,40 @@ class Orders:
         return OrderReply(f"the run ends {when}; go on later with: ralph resume", situation=before)
 
     def _take(self, token: str, data: bytes) -> None:
-        """In the inbox's thread. Nothing that comes in can end or hold up the run."""
-        try:
+        """In the inbox's thread."""
+
+        def taken(data: bytes) -> OrderReply | None:
             order = decode(data)
-            if isinstance(order, Edit):
-                self._edits.put((token, bytes(order.change)))
-            else:
-                self._answer(token, self.obey(order))
-            self._wake()
+            if not isinstance(order, Edit):
+                return self.obey(order)
+            self._edits.put((token, bytes(order.change)))
+            return None
+
+        self._answer(token, taken, data)
+        self._wake()
+
+    def _answer(self, token: str, take: Callable[[bytes], OrderReply | str | None], data: bytes) -> None:
+        """Answer what `take` says, if it says something now. Nothing that comes in can end or hold up the run."""
+        try:
+            told = take(data)
         except RalphError as error:
-            self._answer(token, OrderReply(str(error), refused=True))
+            told = OrderReply(str(error), refused=True, faults=getattr(error, "faults", ()))
         except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
-            self._answer(token, _unexpected(error))
+            why = f"unexpected error ({type(error).__name__}: {escaped(str(error), 200)})"
+            told = OrderReply(why, refused=True)
+        if told is not None and self._inbox is not None:
+            self._inbox.answer(token, msgspec.json.encode(OrderReply(told) if isinstance(told, str) else told))
 
-    def _answer(self, token: str, answer: OrderReply) -> None:
-        if self._inbox is not None:
-            self._inbox.answer(token, msgspec.json.encode(answer))
 
-
-def _nothing() -> None:
-    pass
+def _drained(queue: "SimpleQueue[Item]") -> Iterator[Item]:
+    """What is in the queue now."""
+    with suppress(Empty):
+        while True:
+            yield queue.get_nowait()
 
 
 def _refuse(_: bytes) -> str:
     raise RalphError("the run is ending; say it again when it has ended")
-
-
-def _applied(apply: Callable[[bytes], str], change: bytes) -> OrderReply:
-    try:
-        return OrderReply(apply(change))
-    except RalphError as error:
-        return OrderReply(str(error), refused=True, faults=getattr(error, "faults", ()))
-    except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
-        return _unexpected(error)
-
-
-def _unexpected(error: Exception) -> OrderReply:
-    return OrderReply(f"unexpected error ({type(error).__name__}: {escaped(str(error), 200)})", refused=True)
 
 
 def _when(situation: RunSituation) -> str:
@@ -283,7 +274,16 @@ def after(situation: RunSituation, event: Event, *, at: str) -> RunSituation:
     """The situation after what a run reported at the ISO time `at`."""
     match event:
         case IterationOpened():
-            return replace(situation, at_work=(*situation.at_work, _begun(event, at)), waiting=None)
+            begun = AtWork(
+                iteration_number=event.iteration_number,
+                task_id=event.task_id,
+                title=event.title,
+                stage=event.stage,
+                attempt=event.attempt,
+                agent=event.agent,
+                since=at,
+            )
+            return replace(situation, at_work=(*situation.at_work, begun), waiting=None)
         case IterationSettled():
             others = (each for each in situation.at_work if each.iteration_number != event.iteration_number)
             return replace(situation, at_work=tuple(others))
@@ -295,28 +295,13 @@ def after(situation: RunSituation, event: Event, *, at: str) -> RunSituation:
                 for each in situation.at_work
             )
             return replace(situation, at_work=tuple(at_work))
-        case _:
-            return situation
-
-
-def _begun(event: IterationOpened, at: str) -> AtWork:
-    return AtWork(
-        iteration_number=event.iteration_number,
-        task_id=event.task_id,
-        title=event.title,
-        stage=event.stage,
-        attempt=event.attempt,
-        agent=event.agent,
-        since=at,
-    )
+    return situation
 
 
 def _wait(event: Waiting) -> LimitWait | None:
     """None where it is over."""
-    if event.seconds <= 0:
-        return None
     until = event.until.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return LimitWait(until=until, reason=event.reason)
+    return LimitWait(until=until, reason=event.reason) if event.seconds > 0 else None
 
 
 def decode(data: bytes) -> Order:
@@ -331,7 +316,7 @@ def decode(data: bytes) -> Order:
 # The other terminal
 
 
-class Obeyed(msgspec.Struct, frozen=True):
+class Obeyed(NamedTuple):
     """The run that took an order, and what it said."""
 
     holder: Holder

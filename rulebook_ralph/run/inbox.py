@@ -7,12 +7,10 @@ is put there whole; whoever takes it removes it, and its sender removes the answ
 import os
 import re
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
-from types import TracebackType
-from typing import Self
 
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.run.lock import Holder
@@ -33,10 +31,10 @@ class NoAnswerError(RalphError):
 
 
 class Inbox:
-    """Takes messages to `me` from `with` to its end, in the private folder of a project whose lock is held.
+    """Takes messages to `me` in the private folder of a project whose lock is held, while `open` lasts.
 
     `take` is called for each in a thread of the inbox's own with a token for `answer`, which may be called later and
-    in any thread. `problem` is a line where nothing can be taken, which is no reason to end a run.
+    in any thread.
     """
 
     def __init__(self, private: Path, me: Holder, take: Callable[[str, bytes], None]) -> None:
@@ -44,10 +42,12 @@ class Inbox:
         self._address = _address(me)
         self._take = take
         self._ended = Event()
-        self._thread = Thread(target=self._serve, name="ralph-inbox", daemon=True)
-        self.problem = ""
 
-    def __enter__(self) -> Self:
+    @contextmanager
+    def open(self) -> Iterator[str]:
+        """Gives a line where nothing can be taken, which is no reason to end a run; else nothing."""
+        thread = Thread(target=self._serve, name="ralph-inbox", daemon=True)
+        problem = ""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for old in self._folder.iterdir():
@@ -55,18 +55,16 @@ class Inbox:
                 if old.suffix in (_MESSAGE, _ANSWER) and not mine:
                     old.unlink()
             self._look()  # what was left for a session is taken before anything else is done
-            self._thread.start()
+            thread.start()
         except (OSError, RuntimeError) as error:
             why = getattr(error, "strerror", None) or error
-            self.problem = f"'ralph task', 'pause' and 'cancel' cannot reach this run ({self._folder}: {why})"
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        if not self.problem:
-            self._thread.join(_ENDING)
+            problem = f"'ralph task', 'pause' and 'cancel' cannot reach this run ({self._folder}: {why})"
+        try:
+            yield problem
+        finally:
+            self._ended.set()
+            if thread.ident is not None:
+                thread.join(_ENDING)
 
     def answer(self, token: str, data: bytes) -> None:
         """Answer a message; a sender that is gone hears nothing."""

@@ -1,4 +1,4 @@
-"""`ralph verify`: the gates and the criteria of tasks on the user's tree as it stands, with no agent.
+"""The user's tree as it stands: what gates and criteria say of it (`ralph verify`), and what there is to review.
 
 Nothing runs in that tree: its content, with files that git does not know yet, becomes a tree that gates look at
 in clones of Ralph's own. No agent speaks here, so its promise is not in question.
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from rulebook_ralph.agents.roster import Roster
 from rulebook_ralph.config import requirements
+from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git.clone import Clone, Clones
 from rulebook_ralph.git.diff import FileDiff, read_diff
 from rulebook_ralph.git.repository import Repository, within_state
@@ -29,7 +30,17 @@ from rulebook_ralph.tasks.results import CheckResult, Verified
 from rulebook_ralph.verify.case import Case, Examination, StageCriteria, Verifiers
 from rulebook_ralph.verify.criteria import verify_one
 from rulebook_ralph.verify.evidence import Table
+from rulebook_ralph.verify.review import ReviewedChange
 
+_DEFAULT_BRANCHES = (
+    "refs/remotes/origin/HEAD",
+    "refs/remotes/origin/main",
+    "refs/remotes/origin/master",
+    "refs/heads/main",
+    "refs/heads/master",
+)
+_INSTALLED = (".venv", "venv", "node_modules")
+_MOST_COMMITS = 200
 _NO_CHANGE = "no change of this task is found, neither uncommitted nor in the history that is here"
 
 
@@ -45,9 +56,6 @@ class StageVerdict:
     @property
     def failed(self) -> bool:
         return not self.left_out and not self.verified.passed
-
-
-_INSTALLED = (".venv", "venv", "node_modules")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +181,7 @@ def _change_of(repository: Repository, task: Task, tree: str) -> tuple[str, str]
         own = {change.path for change in changes(repository, base, commit)}
         return base, mix(repository, tree, base, lambda path: path not in own)
     head = repository.head()
-    return (head, tree) if any(not within_state(each.path) for each in changes(repository, head, tree)) else None
+    return (head, tree) if differ(repository, head, tree) else None
 
 
 def _any(verification: Verification, holds: Callable[[Verification], bool]) -> bool:
@@ -181,3 +189,28 @@ def _any(verification: Verification, holds: Callable[[Verification], bool]) -> b
     if isinstance(verification, MultiStage):
         return any(_any(part.verification, holds) for part in verification.stages)
     return holds(verification)
+
+
+def standing_change(repository: Repository, base: str = "") -> ReviewedChange:
+    """What the tree changes since `base`, or since the default branch was left. Raises RalphError."""
+    candidates = (base,) if base else _DEFAULT_BRANCHES
+    tip = next((commit for name in candidates if (commit := repository.commit_of(name))), None)
+    if tip is None:
+        told = f"there is no commit {base!r}" if base else "no default branch is found (origin/HEAD, main, master)"
+        raise RalphError(f"{told}; name what to review against: ralph review --base REV")
+    since = repository.merge_base(tip, "HEAD")
+    if since is None:
+        raise RalphError(f"{base or tip[:12]} has no history in common with what is checked out; name another --base")
+    told = repository.text("log", f"-{_MOST_COMMITS}", "--format=%B%x00", f"{since}..HEAD", "--")
+    return ReviewedChange(
+        title="What the commit messages say",
+        base=since,
+        tree=standing_tree(repository),
+        commit_messages=tuple(message.strip() for message in told.split("\0") if message.strip()),
+        with_secrets=True,
+    )
+
+
+def differ(repository: Repository, one: str, other: str) -> bool:
+    """Whether two commits or trees differ in more than the state."""
+    return any(not within_state(each.path) for each in changes(repository, one, other))

@@ -15,7 +15,7 @@ from tests.crash.points import Order
 
 def serve() -> None:
     points.install()
-    for name in ("cli.main", "cli.run", "run.scheduler", "cli.trust", "run.recovery", "verify.canary"):
+    for name in ("cli.main", "cli.run", "run.scheduler", "cli.trust", "run.start", "verify.canary"):
         importlib.import_module(f"rulebook_ralph.{name}")
     points.watch_refs()
     for line in sys.stdin.buffer:
