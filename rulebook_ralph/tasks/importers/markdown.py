@@ -99,13 +99,11 @@ class Item:
 
 @dataclass(slots=True)
 class MarkdownFile:
-    """`flow` is all that stands at the top, in its order. `trouble` is a row (from 0) from which on something is hidden
-    that was hardly meant to be, and what it is.
-    """
+    """`flow` is all that stands at the top, in its order."""
 
     rows: list[str]
+    path: Path | None
     flow: list[Heading | Block | Item] = field(default_factory=list)
-    trouble: tuple[int, str] | None = None
 
     @property
     def roots(self) -> list[Item]:
@@ -121,13 +119,13 @@ class MarkdownFile:
         return next((heading.text for heading in self.headings if heading.level == 1), "")
 
 
-def read_document(text: str, file: Path | None = None) -> MarkdownFile:
-    """The parts of a text with LF line ends. Raises UnreadableError about `file`, where it is given and a part of it is
-    hidden.
+def read_document(text: str, path: Path | None = None) -> MarkdownFile:
+    """The parts of a text with LF line ends. Raises UnreadableError where a part of it is hidden, and the file's `path`
+    is given.
     """
     from markdown_it.tree import SyntaxTreeNode  # noqa: PLC0415 - see _parser
 
-    found = MarkdownFile(text.split("\n"))
+    found = MarkdownFile(text.split("\n"), path)
     above: list[Heading] = []
     for node in SyntaxTreeNode(_parser().parse(text)).children:
         above = [each for each in above if node.type != "heading" or each.level < int(node.tag[1])]
@@ -140,8 +138,6 @@ def read_document(text: str, file: Path | None = None) -> MarkdownFile:
             found.flow += [_item(each, section, found) for each in node.children]
         elif block := _block(node, found):
             found.flow.append(block)
-    if file is not None and found.trouble is not None:
-        raise UnreadableError(file, found.trouble[0] + 1, found.trouble[1])
     return found
 
 
@@ -178,12 +174,12 @@ def _block(node: "SyntaxTreeNode", file: MarkdownFile) -> Block | None:
     rows = file.rows[first:last]
     match node.type:
         case "fence":
-            if len(rows) == 1 or rows[-1].strip().strip(node.markup[0]):
-                file.trouble = file.trouble or (first, "begins a block of code that never ends")
+            if file.path and (len(rows) == 1 or rows[-1].strip().strip(node.markup[0])):
+                raise UnreadableError(file.path, first + 1, "begins a block of code that never ends")
             return Block(f"{node.markup}{node.info}\n{node.content}{node.markup}", node.content.strip("\n"))
         case "html_block" if node.content.lstrip().startswith("<!--"):
-            if "-->" not in node.content:
-                file.trouble = file.trouble or (first, "begins a comment that never ends")
+            if file.path and "-->" not in node.content:
+                raise UnreadableError(file.path, first + 1, "begins a comment that never ends")
             return None
         case "paragraph" | "heading":
             rows = _content(node).split("\n")

@@ -5,8 +5,7 @@ as one with half its criteria would look finished too early; the others are read
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -55,23 +54,13 @@ _STEP = re.compile(r"\s*\n\s*(?:[-*+]\s+)?(?=(?:Given|When|Then|And|But|GIVEN|WH
 _BULLET = re.compile(r"(:?)\s*\n\s*(?:[-*+]|\d+[.)])\s+")
 _BOLD_START = re.compile(r"^(\s*(?:[-*+]\s+)?)(\*\*|__)([^*_\n]+)\2", re.MULTILINE)
 _DELTA = re.compile(r"(ADDED|MODIFIED|REMOVED|RENAMED)\s+Requirements?", re.IGNORECASE)
-_REQUIREMENT = re.compile(r"requirement:", re.IGNORECASE)
 _PREFIX = re.compile(r"(?:requirement|scenario):\s*", re.IGNORECASE)
 _REQUIREMENT_MARK = re.compile(r"`?#+\s*Requirement:\s*([^`\n]*)`?", re.IGNORECASE)
-_TITLE_PREFIX = re.compile(
-    r"(?:change\s+)?proposal\s*(?::|\s[-\u2013\u2014]\s)\s*|(?:implementation\s+)?tasks?\s*:\s*", re.IGNORECASE
+_KIND_OF_FILE = re.compile(
+    r"(?:(?:change\s+)?proposal|(?:implementation\s+)?tasks?(?:\s+list)?|checklist)(?:\s*:\s*|\s+[-\u2013\u2014]\s+|$)",
+    re.IGNORECASE,
 )
-_GENERIC_TITLE = re.compile(r"(?:change\s+)?proposal|(?:implementation\s+)?tasks?(?:\s+list)?|checklist", re.IGNORECASE)
 _DATE_AND_PHASE = re.compile(r"(?:\d{4}-\d{2}-\d{2}-)?(?:phase[-_]?(\d{1,4})(?:[-_.]|$))?", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class TaskFolder:
-    """A task as its own folder tells it; priority and dependencies need the other tasks."""
-
-    task: Task
-    blocked_by: tuple[str, ...] = ()
-    blocks: tuple[str, ...] = ()
 
 
 def places(root: Path) -> tuple[Path, ...]:
@@ -90,7 +79,8 @@ def read_all(paths: Sequence[Path], *, root: Path) -> SourceReading:
     refused: list[str] = []
     whole: dict[str, None] = {}
     archived: set[str] = set()
-    found: dict[Path, TaskFolder] = {}
+    blocking: dict[str, list[str]] = {}
+    found: dict[Path, Task] = {}
     for place in dict.fromkeys(place.resolve() for path in paths for place in _meant(path)):
         within = place.parent if _is_task(place) else place
         if within == place:
@@ -99,18 +89,17 @@ def read_all(paths: Sequence[Path], *, root: Path) -> SourceReading:
         archived |= {*put_away, *(_DATE.sub("", name, count=1) for name in put_away)}
         for folder in [place] if within != place else _folders(place):
             try:
-                found[folder] = found.get(folder) or _read_folder(folder, within, root)
+                found[folder] = found.get(folder) or _read_folder(folder, within, root, blocking)
             except UnreadableError as error:
                 problems.append(error.problem(root))
                 refused.append(folder.name)
-    needs = dependencies(list(found.values()))
-    phases = {task_id: phase_of(task_id) for task_id in needs}
-    last = max((phase for phase in phases.values() if phase is not None), default=-1)
-    ranks = {task_id: last + 2 if phase is None else phase + 1 for task_id, phase in phases.items()}
-    tasks = (
-        replace(task, priority=ranks[task.id], dependencies=tuple(one for one in needs[task.id] if one not in archived))
-        for task in (each.task for each in found.values())
-    )
+    phases = [phase_of(task.id) for task in found.values()]
+    last = max((phase for phase in phases if phase is not None), default=-1)
+    tasks = []
+    for task, phase in zip(found.values(), phases, strict=True):
+        needed = dict.fromkeys((*task.dependencies, *blocking.get(task.id, ())))
+        open_ones = tuple(one for one in needed if one not in archived)
+        tasks.append(replace(task, priority=last + 2 if phase is None else phase + 1, dependencies=open_ones))
     return SourceReading(tuple(tasks), tuple(problems), tuple(whole), tuple(refused))
 
 
@@ -142,18 +131,9 @@ def _is_task(folder: Path) -> bool:
     return any((folder / mark).is_file() for mark in MARKS)
 
 
-def dependencies(folders: Sequence[TaskFolder]) -> Mapping[str, Collection[str]]:
-    """What each task depends on: its `blockedBy`, and the tasks that say they block it."""
-    needs = {folder.task.id: dict.fromkeys(folder.blocked_by) for folder in folders}
-    for folder in folders:
-        for blocked in folder.blocks:
-            needs.get(blocked, {})[folder.task.id] = None
-    return needs
-
-
-def _read_folder(folder: Path, within: Path, root: Path) -> TaskFolder:
-    """`within` is what no link may lead out of; paths in the task are from `root`. Raises UnreadableError for the first
-    file that cannot be taken.
+def _read_folder(folder: Path, within: Path, root: Path, blocking: dict[str, list[str]]) -> Task:
+    """`within` is what no link may lead out of; paths in the task are from `root`. What it says it blocks goes into
+    `blocking`. Raises UnreadableError for the first file that cannot be taken.
     """
     if wrong := problem_with_id(folder.name):
         raise UnreadableError(folder, None, f"the folder's name is the task's id, and {wrong}: rename it")
@@ -168,23 +148,25 @@ def _read_folder(folder: Path, within: Path, root: Path) -> TaskFolder:
     for file in specs:
         wanted += read_spec(read_document(read_text(file, within=within), file))
     kept = _metadata(folder / ".metadata.json", within)
-    blocked_by, blocks = kept.pop("blockedBy", ()), kept.pop("blocks", ())
+    blocked_by = kept.pop("blockedBy", ())
+    for blocked in kept.pop("blocks", ()):
+        blocking.setdefault(blocked, []).append(folder.name)
     has_prose = any(isinstance(part, Block) for part in checklist.flow)
     files = [*([folder / "design.md"] if design is not None else []), *specs]
     files += [folder / CHECKLIST] if has_prose else []
     names = dict.fromkeys((*(shown_path(file, root) for file in files), *_named_files(f"{proposal}\n{listed}", root)))
-    task = Task(
+    return Task(
         id=folder.name,
         title=title_of((heading, checklist.title), folder.name),
         description=description,
         status="completed" if completed else "pending",
+        dependencies=blocked_by,
         acceptance_criteria=tuple(dict.fromkeys(wanted)),
         estimated_complexity=complexity(len(wanted)),
         relevant_files=tuple(names)[:MAX_FILES],
         source=shown_path(folder, root),
         metadata=kept | (DONE_BEFORE if completed else {}),
     )
-    return TaskFolder(task, blocked_by, blocks)
 
 
 def _metadata(file: Path, within: Path) -> Json:
@@ -251,7 +233,7 @@ def boxes_of(document: MarkdownFile, verified: Collection[str]) -> list[Item] | 
     """The items of a tasks.md whose boxes are ticked when those criteria are verified: theirs, and those of groups of
     which all are ticked then. None where none of the criteria is found.
     """
-    meant = [item for item, criterion in criteria(document.roots) if criterion in verified]
+    meant = {item for item, criterion in criteria(document.roots) if criterion in verified}
     boxes = [item for root in document.roots for item in root.whole() if item.box is False]
     return [item for item in boxes if item in meant or (item.holds_box and item.is_done(meant))] if meant else None
 
@@ -267,7 +249,7 @@ def read_spec(document: MarkdownFile) -> Iterator[str]:
         text = "\n".join(document.rows[heading.row + 1 : end]).strip()
         demands = _DEMAND.search(without_codes(_FENCED.sub("", text))) is not None
         names = [cut(_PREFIX.sub("", each.text, count=1), LONGEST_HEADING) for each in above]
-        first = next((at for at, each in enumerate(above) if _REQUIREMENT.match(each.text)), None)
+        first = next((at for at, each in enumerate(above) if each.text.casefold().startswith("requirement:")), None)
         deltas = [found[1].capitalize() for each in above if (found := _DELTA.fullmatch(each.text))]
         delta = deltas[-1] if deltas else ""
         if delta in ("Removed", "Renamed") and first is None and text:
@@ -304,9 +286,9 @@ def title_of(headings: Sequence[str], task_id: str) -> str:
     date and phase.
     """
     for heading in headings:
-        title = _TITLE_PREFIX.sub("", heading, count=1) if _TITLE_PREFIX.match(heading) else heading
+        title = heading[kind.end() :] if (kind := _KIND_OF_FILE.match(heading)) else heading
         is_id = task_id.casefold().endswith(title.casefold()) and re.search("[-_]", title)
-        if title and not is_id and title.casefold() != task_id.casefold() and not _GENERIC_TITLE.fullmatch(title):
+        if title and not is_id and title.casefold() != task_id.casefold():
             return title
     words = re.sub(r"[-_]+", " ", _DATE_AND_PHASE.sub("", task_id, count=1)).strip() or task_id
     return words[0].upper() + words[1:]

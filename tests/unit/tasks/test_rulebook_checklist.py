@@ -2,6 +2,8 @@
 
 import re
 import time
+from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from rulebook_ralph.tasks.importers import rulebook
 from rulebook_ralph.tasks.importers.markdown import codes_in, read_document
-from rulebook_ralph.tasks.importers.source import complexity
+from rulebook_ralph.tasks.importers.source import UnreadableError, complexity
 from tests.cases import each_of
 
 
@@ -117,15 +119,17 @@ def test_lists(text: str, criteria: tuple[str, ...]) -> None:
 
 
 @each_of(
-    ("text", "trouble"),
+    ("text", "told"),
     [
-        ("- [ ] a\n\n```\n- [ ] b", (2, "begins a block of code that never ends")),
-        ("- [ ] a\n\n<!--\n- [ ] b", (2, "begins a comment that never ends")),
-        ("- [ ] a\n\n```\n- [ ] b\n```\n<!-- c -->\n", None),
+        ("- [ ] a\n\n```\n- [ ] b", "begins a block of code that never ends"),
+        ("- [ ] a\n\n<!--\n- [ ] b", "begins a comment that never ends"),
+        ("- [ ] a\n\n```\n- [ ] b\n```\n<!-- c -->\n", ""),
     ],
 )
-def test_what_hides_items_that_were_meant_to_be_seen_is_told(text: str, trouble: tuple[int, str] | None) -> None:
-    assert read_document(text).trouble == trouble
+def test_what_hides_items_that_were_meant_to_be_seen_is_refused(text: str, told: str) -> None:
+    with pytest.raises(UnreadableError, match=told) if told else nullcontext() as refusal:
+        read_document(text, Path("tasks.md"))
+    assert not told or refusal.value.line == 3
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rulebook_ralph.tasks.importers import rulebook
 from rulebook_ralph.tasks.importers.merge import merge
-from rulebook_ralph.tasks.importers.rulebook import TaskFolder
 from rulebook_ralph.tasks.importers.source import SourceReading, UnreadableError
 from rulebook_ralph.tasks.model import Prd, Task, problem_with_id
 from tests.cases import each_of
@@ -136,28 +133,6 @@ def test_references_to_tasks_that_are_not_there_are_told_and_left_out(tmp_path: 
         "a": ("good", "known"),
         "good": (),
     }
-
-
-NUMBERS = st.sets(st.integers(0, 7), max_size=4)
-
-
-@given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=8))
-def test_a_task_depends_on_what_blocks_it_whoever_says_so(graph: list[tuple[set[int], set[int]]]) -> None:
-    def named(numbers: set[int]) -> tuple[str, ...]:
-        return tuple(f"t{one}" for one in sorted(numbers))
-
-    folders = [
-        TaskFolder(Task(id=f"t{number}", title="T"), named(blocked_by), named(blocks))
-        for number, (blocked_by, blocks) in enumerate(graph)
-    ]
-    asked = {
-        (f"t{task}", f"t{needed}")
-        for number, (blocked_by, blocks) in enumerate(graph)
-        for task, needed in [*((number, one) for one in blocked_by), *((one, number) for one in blocks)]
-        if task < len(graph)
-    }
-    needs = rulebook.dependencies(folders)
-    assert {(task, needed) for task, wanted in needs.items() for needed in wanted} == asked
 
 
 def test_a_problem_is_told_on_one_printable_line() -> None:
