@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import zip_longest
 
+from rich import get_console
 from rich.text import Text
 
 from rulebook_ralph.report import events, words
 from rulebook_ralph.tasks.results import CheckResult
-from rulebook_ralph.tasks.text import clipped, counted, cut, duration, fold, printable_block, some, span
+from rulebook_ralph.tasks.text import clipped, counted, cut, duration, printable_block, some, span
 
 _KEPT_ACTIVITIES = 200
 _KEPT_CHARACTERS = 2_000
@@ -289,7 +290,8 @@ def _activity_rows(event: events.AgentActivity, width: int, room: int) -> list[T
     if event.kind == "failure":
         return [Text("    " + clipped(event.text), "red")]
     lines = [line for line in printable_block(event.detail or event.text).split("\n") if line.strip()]
-    return [Text("  │ " + part, "dim") for line in lines[-room:] for part in fold(line, width - 4)]
+    parts = [part for line in lines[-room:] for part in Text(line.strip()).wrap(get_console(), max(width - 4, 2))]
+    return [Text.assemble("  │ ", part, style="dim") for part in parts]
 
 
 def _gate_row(gate: Gate, now: datetime) -> Text:

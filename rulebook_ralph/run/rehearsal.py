@@ -17,7 +17,7 @@ from rulebook_ralph.run.parts import load_prd
 from rulebook_ralph.run.project import Project, RunOptions
 from rulebook_ralph.tasks import history, lifecycle, progress, selection
 from rulebook_ralph.tasks.model import Prd, Stage, Task, Value
-from rulebook_ralph.tasks.text import counted, printable, printable_text, span
+from rulebook_ralph.tasks.text import counted, printable, printable_block, span
 
 
 class RehearsedStage(Value, frozen=True, kw_only=True):
@@ -141,7 +141,7 @@ def as_text(found: Rehearsal) -> str:
             lines += [f"      {printable(line)}" for line in stage.criteria]
     lines += ["", "Gates after each attempt:"]
     lines += [f"  {gate.name}: {printable(gate.command)}" for gate in found.gates] or ["  none"]
-    return "\n".join([*lines, "", "The first prompt:", "", printable_text(found.prompt)])
+    return "\n".join([*lines, "", "The first prompt:", "", printable_block(found.prompt, tab="\t")])
 
 
 def _prompt(project: Project, prd: Prd, task: Task, most: int) -> str:

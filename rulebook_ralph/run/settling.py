@@ -15,7 +15,7 @@ from rulebook_ralph.run.retry import Response
 from rulebook_ralph.tasks.history import Decision, Iteration
 from rulebook_ralph.tasks.model import CompletionSummary, Task
 from rulebook_ralph.tasks.results import AgentResult, CheckResult, ParsedIteration, Verdict, feedback_excerpt
-from rulebook_ralph.tasks.text import printable_text
+from rulebook_ralph.tasks.text import printable_block
 from rulebook_ralph.verify.redaction import cleaned
 
 MOST_FILES = 1000
@@ -124,7 +124,7 @@ def _judged(parts: Parts, record: Iteration, outcome: Outcome) -> Iteration:
     at = parts.clock.iso()
 
     def told(text: str) -> str:
-        return printable_text(parts.redactor.clean(text))
+        return printable_block(parts.redactor.clean(text), tab="\t")
 
     judged = replaced(
         with_result(record, outcome.result, case.parsed),

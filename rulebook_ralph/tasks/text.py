@@ -27,35 +27,24 @@ _LONGEST = 500
 _INVISIBLE = ("Cc", "Cf", "Cs")
 
 
-def printable(text: str) -> str:
+def printable(text: str, *, line_break: str = " ", tab: str = " ") -> str:
     """`text` as one line without escape sequences, control characters, bidi overrides or other invisible characters.
 
     A line break or tab becomes a space, a lone surrogate U+FFFD. Applying it twice changes nothing more.
     """
-    return text if _plain(text) else _cleaned(text, line_break=" ", tab=" ")
+    if text.isascii() and text.isprintable():
+        return text
+    lines = (line.split("\t") for line in _BREAKS.sub("\n", _SEQUENCES.sub("", text)).split("\n"))
+    return line_break.join(
+        tab.join(part if part.isprintable() else "".join(map(_shown, part)) for part in parts) for parts in lines
+    )
 
 
-def printable_block(text: str) -> str:
-    """Like `printable`, but lines stay lines (ended by a line feed) and a tab becomes four spaces."""
-    return text if _plain(text) else _cleaned(text, line_break="\n", tab="    ")
-
-
-def printable_text(text: str) -> str:
-    """Like `printable_block`, but a tab stays a tab: for what is kept, and read by others than terminals."""
-    return text if _plain(text) else _cleaned(text, line_break="\n", tab="\t")
-
-
-def _plain(text: str) -> bool:
-    return text.isascii() and text.isprintable()
-
-
-def _cleaned(text: str, *, line_break: str, tab: str) -> str:
-    parts = (part.split("\t") for part in _BREAKS.sub("\n", _SEQUENCES.sub("", text)).split("\n"))
-    return line_break.join(tab.join(map(_line, part)) for part in parts)
-
-
-def _line(text: str) -> str:
-    return text if text.isprintable() else "".join(map(_shown, text))
+def printable_block(text: str, *, tab: str = "    ") -> str:
+    """Like `printable`, but lines stay lines (ended by a line feed), and a tab becomes four spaces; it may stay one
+    where a text is kept, and read by others than terminals.
+    """
+    return printable(text, line_break="\n", tab=tab)
 
 
 def _shown(character: str) -> str:
@@ -88,33 +77,6 @@ def cut(text: str, width: int) -> str:
 def clipped(text: str) -> str:
     """The beginning of an agent's or command's text as one printable line; costs the same however long it is."""
     return cut(printable(text[: 4 * _LONGEST]).strip(), _LONGEST)
-
-
-def fold(text: str, width: int) -> list[str]:
-    """`text` (one line) as lines of at most `width` columns, broken at spaces; a longer word is broken anywhere."""
-    lines, line, used = [], "", 0
-    for word in text.split():
-        columns = display_width(word)
-        if line and used + 1 + columns <= width:
-            line, used = f"{line} {word}", used + 1 + columns
-            continue
-        if line:
-            lines.append(line)
-        *whole, line = _chopped(word, width) if columns > width else [word]
-        lines += whole
-        used = display_width(line)
-    return [*lines, line] if line else lines
-
-
-def _chopped(word: str, width: int) -> list[str]:
-    parts, start, used = [], 0, 0
-    for index, character in enumerate(word):
-        columns = _columns(character)
-        if used + columns > width and index > start:
-            parts.append(word[start:index])
-            start, used = index, 0
-        used += columns
-    return [*parts, word[start:]]
 
 
 def _columns(character: str) -> int:

@@ -9,7 +9,6 @@ from rulebook_ralph.tasks.text import (
     cut,
     display_width,
     duration,
-    fold,
     money,
     printable,
     printable_block,
@@ -67,19 +66,6 @@ def test_cut_fits(text: str, width: int) -> None:
     assert display_width(cut(text, width)) <= width
     if display_width(text) <= width:
         assert cut(text, width) == text
-
-
-@given(HOSTILE.map(printable), st.integers(2, 30))
-def test_fold_fits_and_loses_nothing(text: str, width: int) -> None:
-    lines = fold(text, width)
-    assert all(display_width(line) <= width for line in lines)
-    assert "".join("".join(lines).split()) == "".join(text.split())
-
-
-def test_fold_breaks_between_words() -> None:
-    assert fold("the quick brown fox", 9) == ["the quick", "brown fox"]
-    assert fold("a antidisestablishmentarianism b", 10) == ["a", "antidisest", "ablishment", "arianism b"]
-    assert fold("", 10) == []
 
 
 def test_width_of_wide_and_combining_characters() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rulebook_ralph.tasks.text import printable, printable_block, printable_text
+from rulebook_ralph.tasks.text import printable, printable_block
 from rulebook_ralph.verify.redaction import MARK, Redactor
 
 VALUE = 'zQx9-planted/"pass\\wörd 0123456789'
@@ -42,8 +42,8 @@ def _broken(draw: st.DrawFn, secret: str, sequences: Sequence[str] = SEQUENCES) 
 def _shown(text: str) -> set[str]:
     """All that may become of a text later."""
     bare = "".join(each for each in text if unicodedata.category(each) not in ("Cc", "Cf") or each in "\t\n")
-    without = "".join(each for each in printable_text(text) if each not in "\u200d\u034f\ufe0f\U000e0101")
-    return {text, bare, printable(text), printable_block(text), printable_text(text), without}
+    without = "".join(each for each in printable_block(text, tab="\t") if each not in "\u200d\u034f\ufe0f\U000e0101")
+    return {text, bare, printable(text), printable_block(text), printable_block(text, tab="\t"), without}
 
 
 def _as_json(text: str, *, ascii_only: bool = True) -> str:
