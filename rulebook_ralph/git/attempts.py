@@ -72,9 +72,7 @@ def signing_problem(repository: Repository) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An attempt to be saved: its tree, the commit it is a change of, the prompt, and the raw output, which `clean`
-    frees of secrets.
-    """
+    """An attempt to be saved: a tree that is a change of `base`, and the raw output, which `clean` frees of secrets."""
 
     reference: str
     tree: str
@@ -142,9 +140,7 @@ def save_state(
     message: str,
     seconds: int,
 ) -> str:
-    """Add files of the state folder (path within it -> content) to the saved state; returns the commit. Raises
-    RalphError.
-    """
+    """Add files of the state folder (path within it -> content); returns the commit. Raises RalphError."""
     objects, new = repository.objects, repository.objects.new()
     entries = [(f"{STATE_FOLDER}/{name}", Entry("100644", new.add("blob", data))) for name, data in files.items()]
     try:

@@ -23,9 +23,7 @@ _VARIABLE = "RALPH_CACHE_DIR"
 
 
 def cache_root(environment: Mapping[str, str], home: Path) -> Path:
-    """Where the clones of all repositories are: `RALPH_CACHE_DIR`, else a folder in XDG_CACHE_HOME where that is no
-    hidden one, else in the system's folder for files that outlive a reboot. Raises RalphError.
-    """
+    """Where all clones are: in `RALPH_CACHE_DIR`, else where caches go, else where files outlive a reboot."""
     configured = environment.get(_VARIABLE, "")
     if configured:
         if not Path(configured).is_absolute() or is_hidden(Path(configured)):

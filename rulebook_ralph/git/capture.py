@@ -50,9 +50,7 @@ def capture(own: Repository, prepared: Collection[str]) -> Captured:
 
 
 def capture_in_place(own: Repository, left_out: Collection[str]) -> Captured:
-    """The same of a person's own work tree, without what is `left_out`; nothing there is changed or taken away. Raises
-    GitError, OSError.
-    """
+    """The same of a person's own work tree, without what is `left_out`; nothing there is changed or taken away."""
     changed, new = listed(own, left_out)
     notes = [f"{path}: a git repository of its own; it is left out" for path in new if path.endswith("/")]
     # An earlier capture may have taken in the new rules already, so that they look unchanged.
@@ -81,18 +79,14 @@ def tracked_of(entries: dict[str, Entry]) -> Tracked:
 
 @dataclass(frozen=True, slots=True)
 class UntrackedFiles:
-    """What a walk sees: `extra` are the topmost paths that hold nothing tracked, `special` are what no tree can hold:
-    pipes and the like, and folders within each other without end.
-    """
+    """The topmost paths that hold nothing tracked; and what no tree can hold: pipes, folders without end."""
 
     extra: tuple[str, ...]
     special: tuple[str, ...]
 
 
 def walk(root: Path, tracked: Tracked | None, prepared: Collection[str]) -> UntrackedFiles:
-    """Look through a clone, without git. Without `tracked` nothing is `extra`. Folders that may not be read
-    or written are opened. Raises OSError.
-    """
+    """Look through a clone, without git; folders in it are opened. Without `tracked` nothing is `extra`."""
     top = f"{root}/"
     extra, special = [], []
     left = [""]
@@ -177,9 +171,7 @@ def _is_file(own: Repository, path: str) -> bool:
 
 
 def _add(own: Repository, paths: Sequence[str]) -> list[str]:
-    """Have the index hold them. What git refuses as a whole because of one path in it is taken path by path; returns
-    those that it cannot hold.
-    """
+    """Have the index hold them, one by one where git refuses them as a whole; returns those that it cannot hold."""
     if not paths:
         return []
     try:

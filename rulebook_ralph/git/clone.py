@@ -104,10 +104,7 @@ class Clone:
         return captured
 
     def box(self, bwrap: Path, *, hidden: Sequence[Path] = (), links: Sequence[str] = ()) -> Box:
-        """The sandbox in which the clone stands at the repository's own path, and the real one is not there.
-
-        `hidden` is what else is absent; `links` are paths of the user's tree that can be read there.
-        """
+        """The sandbox in which the clone stands in the repository's place; `links` can be read there, too."""
         repository, stores = self._repository, self._shared.stores
         cache = self.root.parent.parent
         # What leads from one folder of objects to others is in the clone's own list, with paths that hold in the box.

@@ -31,9 +31,7 @@ _SIGTERM_GRACE = 2.0
 
 
 class GitError(Exception):
-    """A git command that failed. `stderr` is git's message, `output` what it said before; `code` is -1 where it did
-    not start or took too long.
-    """
+    """A git command that failed; `code` is -1 where it did not start or took too long."""
 
     def __init__(self, command: tuple[str, ...], code: int, stderr: str, output: bytes = b"") -> None:
         super().__init__(f"git {command[0]} failed ({code}): {' '.join(stderr.split())[:500]}")
@@ -53,9 +51,7 @@ def run(
     timeout: float | None = None,
     group: bool = True,
 ) -> bytes:
-    """The output of a git command, unless the file `output` gets it. Raises GitError where it fails or takes longer
-    than `timeout` (seconds), RalphError where there is no git.
-    """
+    """The output of a git command, unless the file `output` gets it. Raises GitError, RalphError without git."""
     with _start(arguments, folder, environment, stdin=stdin is not None, output=output, group=group) as process:
         try:
             said, errors = process.communicate(stdin, timeout)

@@ -20,9 +20,7 @@ _NO_CONVERSION = b"* !text !eol !crlf !ident !filter !working-tree-encoding !mer
 
 
 def read_rules(repository: Repository, tree: str, name: str) -> bytes:
-    """What all files called `name` in a tree say (`.gitignore` or `.gitattributes`), as one list at its top. Raises
-    GitError.
-    """
+    """What all files called `name` in a tree say (`.gitignore` or `.gitattributes`), as one list at its top."""
     plain = (path for path, entry in repository.entries(tree).items() if entry.mode.startswith("100"))
     found = (path for path in plain if path.rpartition("/")[2] == name)  # git follows no link here
     moved = _ignoring if name == ".gitignore" else _attributes
@@ -81,9 +79,7 @@ _SPARSE = f"/*\n!/{STATE_FOLDER}/\n".encode()
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all clones of a repository have in common. `stores` are links in the cache that lead to folders of objects,
-    with what they lead to.
-    """
+    """What all clones of a repository have in common. `stores` are links to folders of objects, and these."""
 
     stores: tuple[tuple[Path, Path], ...]
     branch: str | None
@@ -146,9 +142,7 @@ def write_own(repository: Repository, shared: Shared, folder: Path) -> None:
 
 
 def write_rules(repository: Repository, shared: Shared, folder: Path, tree: str) -> None:
-    """Have Ralph's git folder ignore and convert as the rules of that tree say, and by no others. Raises GitError,
-    OSError.
-    """
+    """Have Ralph's git folder ignore and convert as the rules of that tree say, and by no others."""
     own = read_plain(repository.common_dir / "info" / "attributes")
     attributes = _NO_CONVERSION + shared.attributes + read_rules(repository, tree, ".gitattributes") + own
     (folder / "info" / "exclude").write_bytes(shared.excludes + read_rules(repository, tree, ".gitignore"))

@@ -65,10 +65,9 @@ def commit_tree(repository: Repository, tree: str, parents: Sequence[str], messa
 
 
 def advance(repository: Repository, branch: str, new: str, old: str, *, reason: str = "ralph") -> NotAdvanced | None:
-    """Move the branch from commit `old` to `new`, and the user's tree with it where the branch is checked out; or say
-    what is in the way. Raises GitError.
+    """Move the branch from `old` to `new`, and the user's tree with it where that is checked out; or say why not.
 
-    To be done again after a kill with the same commits: what was done by then is recognised.
+    To be done again after a kill with the same commits: what was done by then is recognised. Raises GitError.
     """
     clear_up(repository)
     tip = repository.tip(branch)
@@ -104,9 +103,7 @@ def clear_locks(repository: Repository, branch: str) -> None:
 
 
 def clear_up(repository: Repository) -> None:
-    """Remove the lock that a killed Ralph left, for nobody could use git in the tree otherwise; and its note, where the
-    landing had come to its end.
-    """
+    """Remove the lock that a killed Ralph left, and its note where the landing had come to its end."""
     lock, note = repository.git_dir / "index.lock", _following(repository)
     said = read_plain(lock).decode("utf-8", "replace")
     if said.startswith(_LOCK_MARK):
@@ -199,9 +196,7 @@ def _follow(repository: Repository, index: Path, branch: str, new: str, old: str
 
 
 def bring_files(repository: Repository, new: str, old: str, *, index: Path | None = None) -> None:
-    """Bring the index and the files from one tree or commit to another one, but for what was edited. Raises
-    InTheWayError where git cannot.
-    """
+    """Bring index and files from one tree or commit to another. Raises InTheWayError where edits stand in the way."""
     order = ("read-tree", "-m", "-u", "--no-recurse-submodules", old, new)
     try:
         try:

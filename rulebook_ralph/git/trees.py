@@ -73,9 +73,7 @@ def folders_of(paths: Iterable[str]) -> set[str]:
 
 
 def with_entries(repository: Repository, tree: str, entries: Iterable[tuple[str, Entry | None]]) -> str:
-    """The tree with those entries at their paths, None for none, in place of whatever is there. Raises GitError,
-    RalphError.
-    """
+    """The tree with those entries at their paths, None for none, in place of whatever is there."""
     new = repository.objects.new()
     made = tree_with(repository.objects, repository.tree_of(tree), entries, new)
     repository.objects.write(new)

@@ -37,9 +37,7 @@ class UserTree:
         return (self._folder / "base").is_file()
 
     def begin(self) -> None:
-        """What git does not know there now is left out from here on. Raises RalphError where something tracked is
-        edited: it could not be told from the agent's work.
-        """
+        """What git does not know there now is left out from here on. Raises RalphError for edits: whose are they?"""
         take_down(self._folder)
         self._folder.mkdir(mode=0o700, parents=True)
         base = self._repository.head()
@@ -64,9 +62,7 @@ class UserTree:
         return replace(captured, tree=self._with_state(captured.tree, self._base()))
 
     def hold(self, commit: str, tree: str) -> None:
-        """Have that tree stand there; what is ignored is from here on what the commit's rules say. Raises RalphError
-        where a file is in the way that is none of the work.
-        """
+        """Have that tree stand there, and the commit's rules hold. Raises RalphError for another's file in the way."""
         stands, wanted = self._with_state(self.capture().tree, None), self._with_state(tree, None)
         if stands != wanted:
             try:
@@ -88,9 +84,7 @@ class UserTree:
         return merged.tree if merged and merged.tree else tree
 
     def put_head_back(self, branch: str, commit: str) -> tuple[str, ...]:
-        """Have the branch checked out and at that commit, with an index that says so; no file is touched. Says what
-        was done. Raises GitError.
-        """
+        """Have the branch checked out and at that commit, index and all, but no file; says what was done."""
         repository, said = self._repository, []
         head, tip = repository.branch(), repository.tip(branch)
         if head != branch:

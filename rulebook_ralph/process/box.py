@@ -97,9 +97,7 @@ def probe_box(environment: Mapping[str, str]) -> Path | NoBox:
 
 
 def boxed_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment for the sandbox: temporary files go to its own /tmp, and no build daemon outside is asked, which
-    would be told a path and find the real repository there.
-    """
+    """The environment for the sandbox: its own /tmp, and no build daemon that would find the real repository."""
     adjusted = {name: value for name, value in environment.items() if name not in (*_TEMPORARY, "WATCHMAN_SOCK")}
     gradle = " ".join(filter(None, (environment.get("GRADLE_OPTS", ""), "-Dorg.gradle.daemon=false")))
     return adjusted | {
@@ -111,9 +109,7 @@ def boxed_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def daemon_places(environment: Mapping[str, str], *, docker: bool = False) -> tuple[Path, ...]:
-    """The sockets, and folders of sockets, of daemons that know the real repository by its path, for `Box.hidden`:
-    watchman's, so that a client starts one of its own, and Docker's and Podman's unless `docker`.
-    """
+    """Where daemons that know the real repository by its path have their sockets, for `Box.hidden`."""
     home = Path(environment.get("HOME") or "/nonexistent")
     state = Path(environment.get("XDG_STATE_HOME") or home / ".local/state")
     places = [state / "watchman", Path("/usr/local/var/run/watchman"), Path("/var/run/watchman")]

@@ -24,9 +24,7 @@ _PLAIN_EVENT_INTERVAL = 0.05
 
 
 class LineSplitter:
-    """Hands each whole line (bytes, without its end, never empty) to `on_line`, but for those of more than `longest`
-    bytes.
-    """
+    """Hands each whole line (bytes, without its end, never empty) to `on_line`, if it is no longer than `longest`."""
 
     def __init__(self, on_line: Callable[[bytes], None], *, longest: int = LONGEST_LINE) -> None:
         self._on_line = on_line

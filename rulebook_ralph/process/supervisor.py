@@ -53,8 +53,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """All in seconds. A process that must end is interrupted, after a grace terminated, after another killed; at once
-    where the cancellation says `at_once`.
+    """All in seconds. A process that must end is interrupted, after a grace terminated, after another killed.
 
     `idle_time` without a byte, and without a change that `last_change` tells of, is the end.
     """

@@ -62,9 +62,7 @@ def carries_mark(names: Iterable[str]) -> bool:
 
 
 def end_left_by(pid: int, started: int) -> tuple[int, int]:
-    """End what the dead Ralph process of that id and start time left running; how many there were, and how many are
-    left all the same.
-    """
+    """End what the dead Ralph process of that id and start left running; how many there were, and remain."""
     return _end_marked(marks_of(pid, started), None, started / 1000, grace=1.0)
 
 
