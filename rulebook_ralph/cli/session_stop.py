@@ -68,7 +68,7 @@ def take_stop(
         context = RunContext(report=orders.report, clock=app.clock, cancelled=cancelled)
         run = SessionRun(project, note, stopped, context, orders)
         try:
-            is_first = note.iteration is None or held.after_death  # how far a dead hook came, recovery finds out
+            is_first = note.iteration is None or held.dead  # how far a dead hook came, recovery finds out
             step = run.begin() if is_first else run.judge()
         except Cancelled:
             raise RalphError("it took longer than the hook may, or was told to end; /ralph:implement goes on") from None

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -98,14 +98,13 @@ class Holder(Value, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class Held:
-    """The lock is held. `after_death`: those that held it last died; `dead` are all whose work is not recovered yet,
-    the last one first. `me` is what the lock says of this process.
+    """The lock is held. `me` is what it says of this process; `dead` are those that held it before and died, whose work
+    is not recovered yet, the last one first. `rests` is the session's agent, where that holds it from here on.
     """
 
     me: Holder
-    after_death: bool
-    dead: tuple[Holder, ...] = ()
-    _stays: bool = field(default=False, repr=False)
+    dead: tuple[Holder, ...]
+    rests: Holder | None = None
 
     def end_orphans(self) -> tuple[int, int]:
         """End what the dead left running; how many there were, and how many could not be ended."""
@@ -114,7 +113,7 @@ class Held:
 
     def stay(self) -> None:
         """The session goes on: its agent's process holds the lock from here on."""
-        self._stays = True
+        self.rests = replace(self.me, pid=self.me.agent, started=self.me.agent_started) if self.me.agent else None
 
 
 @contextmanager
@@ -131,18 +130,29 @@ def hold(
     disk.make_folder(private)
     lock = _take(path, session)
     try:
-        written = _read(path)
-        me = _myself(command, since, session, agent)
-        dead = () if _is_own(written, session) else _chain(written)
-        _write(path, replace(me, before=dead[:_MOST_BEFORE]))
-        held = Held(me, bool(dead), dead)
-        rest = written if dead else b""
+        last = _named(path)
+        if last is not None and last.is_agent and last.session == session:
+            last = None  # the session itself held it, and no process of Ralph's for it that died
+        dead = tuple(replace(one, before=()) for one in (last, *last.before)) if last else ()
+        me = Holder(
+            pid=os.getpid(),
+            since=since,
+            command=command,
+            host=os.uname().nodename,
+            boot=_boot(),
+            started=tree.own_start(),
+            session=session,
+            agent=agent,
+            agent_started=tree.started_at(agent) if agent else 0,
+        )
+        held = Held(me, dead)
+        _put(path, replace(me, before=dead[:_MOST_BEFORE]))
         try:
             yield held
         except RalphError:
-            _leave(path, me, held, rest)
+            _put(path, held.rests or last)
             raise
-        _leave(path, me, held, b"" if command in RUNS else rest)
+        _put(path, held.rests or (None if command in RUNS else last))
     finally:
         lock.release()
 
@@ -167,7 +177,7 @@ def dead_run(path: Path) -> Holder | None:
     holds it.
     """
     named = _named(path)
-    return named if named is not None and named.command in RUNS and not named.lives() else None
+    return named if named and named.pid and named.command in RUNS and not named.lives() else None
 
 
 def release_session(private: Path, session: str) -> None:
@@ -175,7 +185,7 @@ def release_session(private: Path, session: str) -> None:
     path = private / LOCK
     named = _named(path)
     if named is not None and named.session == session:
-        _put(path, b"")
+        _put(path, None)
 
 
 def _take(path: Path, session: str) -> FileLock:
@@ -232,14 +242,6 @@ def _busy(named: Holder) -> str:
     return f"{named.told()} is working on this project; {what}"
 
 
-def _leave(path: Path, me: Holder, held: Held, rest: bytes) -> None:
-    """What the lock says from here on."""
-    if held._stays and me.agent:  # noqa: SLF001 - its own module's
-        _write(path, replace(me, pid=me.agent, started=me.agent_started))
-    else:
-        _put(path, rest)
-
-
 def _resting(path: Path, session: str) -> Holder | None:
     """The agent's process of another session, while none of Ralph's works for it; the lock must be taken."""
     named = _named(path)
@@ -247,34 +249,6 @@ def _resting(path: Path, session: str) -> Holder | None:
         return None
     agent = replace(named, pid=named.agent, started=named.agent_started, before=())
     return agent if agent.pid and agent.lives() else None
-
-
-def _is_own(written: bytes, session: str) -> bool:
-    """Whether the session itself held it, and not a process of Ralph's for it that died."""
-    last = _decoded(written)
-    return last is not None and last.is_agent and last.session == session
-
-
-def _chain(written: bytes) -> tuple[Holder, ...]:
-    """The dead that are named in a lock; one that cannot be read has the id 0."""
-    if not written:
-        return ()
-    last = _decoded(written) or Holder(pid=0, since="", command="run")
-    return (replace(last, before=()), *(replace(one, before=()) for one in last.before))
-
-
-def _myself(command: str, since: str, session: str, agent: int) -> Holder:
-    return Holder(
-        pid=os.getpid(),
-        since=since,
-        command=command,
-        host=os.uname().nodename,
-        boot=_boot(),
-        started=tree.own_start(),
-        session=session,
-        agent=agent,
-        agent_started=tree.started_at(agent) if agent else 0,
-    )
 
 
 def _boot() -> str:
@@ -291,28 +265,19 @@ def _is_shared(path: Path) -> bool:
 
 
 def _named(path: Path) -> Holder | None:
-    return _decoded(_read(path))
-
-
-def _decoded(data: bytes) -> Holder | None:
-    try:
-        return json.decode(data, type=Holder)
-    except (DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-
-
-def _read(path: Path) -> bytes:
+    """Who stands in the lock; with the id 0 where that cannot be read."""
+    data = b""
     with suppress(OSError), path.open("rb") as file:
-        return file.read(_MOST_BYTES)
-    return b""
+        data = file.read(_MOST_BYTES)
+    try:
+        return json.decode(data, type=Holder) if data else None
+    except (DecodeError, UnicodeDecodeError, RecursionError):
+        return Holder(pid=0, since="", command="run")
 
 
-def _write(path: Path, named: Holder) -> None:
-    _put(path, json.encode(named))
-
-
-def _put(path: Path, data: bytes) -> None:
+def _put(path: Path, named: Holder | None) -> None:
     """Into the file as it is: the kernel's lock is on it. Raises RalphError."""
+    data = json.encode(named) if named else b""
     try:
         with path.open("r+b", buffering=0) as file:
             file.write(data)

@@ -93,18 +93,18 @@ def test_after_a_killed_run_the_next_one_knows_and_ends_what_it_left(tmp_path: P
     process.communicate()
     assert holder(tmp_path / "lock") is None
     with hold(tmp_path, "task", since=SINCE) as held:
-        assert held.after_death
+        assert held.dead
     dead = dead_run(tmp_path / "lock")
     assert dead
     assert dead.pid == process.pid
     with hold(tmp_path, "run", since=SINCE) as held:
-        assert (held.after_death, held.dead[0].pid) == (True, process.pid)
+        assert held.dead[0].pid == process.pid
         assert held.end_orphans() == (1, 0)
         assert held.end_orphans() == (0, 0)
     assert dead_run(tmp_path / "lock") is None
     assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
     with hold(tmp_path, "run", since=SINCE) as held:
-        assert not held.after_death
+        assert not held.dead
 
 
 def test_what_a_dead_run_left_is_ended_though_the_next_one_was_killed_too(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_how_the_last_holder_ended(error: BaseException, died: bool, tmp_path: P
         raise error
     assert holder(tmp_path / "lock") is None
     with hold(tmp_path, "run", since=SINCE) as held:
-        assert held.after_death is died
+        assert bool(held.dead) is died
 
 
 def test_children_do_not_inherit_the_lock(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_children_do_not_inherit_the_lock(tmp_path: Path) -> None:
         child = subprocess.Popen(["sleep", "60"], close_fds=False)
     try:
         with hold(tmp_path, "run", since=SINCE) as held:
-            assert not held.after_death
+            assert not held.dead
     finally:
         child.kill()
         child.wait()
@@ -149,7 +149,7 @@ def test_a_lock_with_any_content_can_be_taken(content: bytes, tmp_path: Path) ->
     (tmp_path / "lock").write_bytes(content)
     assert holder(tmp_path / "lock") is None
     with hold(tmp_path, "run", since=SINCE) as held:
-        assert held.after_death == bool(content)
+        assert bool(held.dead) == bool(content)
         assert held.end_orphans() == (0, 0)
         assert holder(tmp_path / "lock") is not None
 
@@ -180,7 +180,7 @@ def test_a_process_that_merely_has_the_id_of_a_dead_one_is_not_taken_for_it(
     assert me().lives()
     leave(tmp_path, me(**change))
     with hold(tmp_path, "run", since=SINCE) as held:
-        assert held.after_death
+        assert held.dead
 
 
 def test_another_machine_is_given_way_to_where_it_shares_the_disk(
@@ -212,7 +212,7 @@ def test_between_its_hooks_a_session_holds_the_lock_by_its_agent(tmp_path: Path)
         ):
             pytest.fail("held")
         with hold(tmp_path, lock.SESSION, since=SINCE, session="s1", agent=agent.pid) as held:
-            assert not held.after_death
+            assert not held.dead
             held.stay()
         lock.release_session(tmp_path, "s2")
         assert holder(tmp_path / "lock") is not None
@@ -225,7 +225,7 @@ def test_between_its_hooks_a_session_holds_the_lock_by_its_agent(tmp_path: Path)
         agent.wait()
     assert holder(tmp_path / "lock") is None
     with hold(tmp_path, "run", since=SINCE) as held:
-        assert held.after_death
+        assert held.dead
 
 
 def test_of_many_that_start_at_the_same_instant_exactly_one_wins(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ from rulebook_ralph.run.lock import hold
 print("ready", flush=True); sys.stdin.readline()
 try:
     with hold(Path(sys.argv[1]), "run", since="now") as held:
-        print("won" if held.after_death else "clean", flush=True); sys.stdin.read()
+        print("won" if held.dead else "clean", flush=True); sys.stdin.read()
 except RalphError as error:
     print(error, flush=True)
 """
