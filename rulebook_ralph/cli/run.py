@@ -1,7 +1,8 @@
 """`ralph run` and `ralph resume`: work on the tasks until all is proven done or a stated limit ends it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import click
 from msgspec.structs import replace as replaced
@@ -36,28 +37,51 @@ from rulebook_ralph.verify.redaction import Redactor, cleaned
 INTERRUPTING = events.Notice("info", "ending: the attempt is saved and not counted; ^C ends at once")
 
 
+def _flag(*names: str, default: Any = None, **settings: Any) -> Any:
+    """A field of Flags, with its option."""
+    return field(default=default, metadata={"option": click.option(*names, default=default, **settings)})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flags:
-    """What `run` and `resume` take from the command line."""
+    """What `run` and `resume` take from the command line; `run` alone takes a prompt."""
 
     prompt: str | None = None
-    model: str | None = None
-    agent: str | None = None
-    tasks: tuple[str, ...] = ()
-    max_iterations: int | None = None
-    max_wall_time: float | None = None
-    max_cost: float | None = None
-    branch: str = ""
-    parallel: int | None = None
-    on_limit: str | None = None
-    retry_blocked: bool = True
-    dry_run: bool = False
-    watch: bool = False
-    strict: bool = False
-    trust_commands: bool = False
-    json: bool = False
-    events: bool = False
-    quiet: bool = False
+    model: str | None = _flag("--model", metavar="NAME", help="The model of the default agent.")
+    agent: str | None = _flag("--agent", metavar="ID", help="The agent to use, at every task and stage.")
+    tasks: tuple[str, ...] = _flag(
+        "--task", "tasks", default=(), metavar="ID", multiple=True, help="Only this task; may be given again."
+    )
+    max_iterations: int | None = _flag(
+        "--max-iterations", type=click.IntRange(min=1), metavar="N", help="End after N iterations."
+    )
+    max_wall_time: float | None = _flag(
+        "--max-wall-time", type=Duration(), metavar="TIME", help="End after TIME: 90s, 45m or 8h."
+    )
+    max_cost: float | None = _flag(
+        "--max-cost", type=click.FloatRange(min=0, min_open=True), metavar="USD", help="End at USD."
+    )
+    branch: str = _flag("--branch", default="", metavar="NAME", help="The branch that the work happens on.")
+    parallel: int | None = _flag(
+        "--parallel", type=click.IntRange(min=1, max=MOST_WORKERS), metavar="N", help="Work on up to N tasks at once."
+    )
+    dry_run: bool = _flag("--dry-run", default=False, is_flag=True, help="Print the plan and the first prompt alone.")
+    watch: bool = _flag("--watch", default=False, is_flag=True, help="Stay, and start again when an edit calls for it.")
+    json: bool = _flag("--json", default=False, is_flag=True, help="Print one JSON object at the end.")
+    events: bool = _flag("--events", default=False, is_flag=True, help="Print each event as a line of JSON.")
+    quiet: bool = _flag("--quiet", "-q", default=False, is_flag=True, help="Only iteration ends, warnings and the end.")
+    retry_blocked: bool | None = _flag(
+        "--retry-blocked/--no-retry-blocked", help="Try blocked tasks once more (run: yes, resume: no)."
+    )
+    on_limit: str | None = _flag(
+        "--on-limit",
+        type=click.Choice(["wait", "stop", "fallback"]),
+        help="At an agent's usage limit: wait until it resets, end, or go on with its fallback.",
+    )
+    strict: bool = _flag(
+        "--strict", default=False, is_flag=True, help="Refuse tasks without criteria, and a red gate on the base."
+    )
+    trust_commands: bool = field(default=False, metadata={"option": trust_commands})
 
     @property
     def settings(self) -> dict[str, object]:
@@ -78,7 +102,7 @@ class Flags:
         return RunOptions(
             command=command,
             only=self.tasks,
-            retry_blocked=self.retry_blocked,
+            retry_blocked=command == "run" if self.retry_blocked is None else self.retry_blocked,
             strict=self.strict,
             trust_commands=self.trust_commands,
             branch=self.branch,
@@ -86,66 +110,26 @@ class Flags:
         )
 
 
-def _options(*, retry_blocked: bool) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """The options of `run` and `resume`; they differ in whether blocked tasks are tried again."""
-    given = (
-        click.option("--model", metavar="NAME", help="The model of the default agent."),
-        click.option("--agent", metavar="ID", help="The agent to use, at every task and stage."),
-        click.option("--task", "tasks", metavar="ID", multiple=True, help="Only this task; may be given again."),
-        click.option("--max-iterations", type=click.IntRange(min=1), metavar="N", help="End after N iterations."),
-        click.option("--max-wall-time", type=Duration(), metavar="TIME", help="End after TIME: 90s, 45m or 8h."),
-        click.option("--max-cost", type=click.FloatRange(min=0, min_open=True), metavar="USD", help="End at USD."),
-        click.option("--branch", metavar="NAME", default="", help="The branch that the work happens on."),
-        click.option(
-            "--parallel",
-            type=click.IntRange(min=1, max=MOST_WORKERS),
-            metavar="N",
-            help="Work on up to N tasks at once, each in a clone of its own.",
-        ),
-        click.option("--dry-run", is_flag=True, help="Print the plan and the first prompt; touch nothing."),
-        click.option(
-            "--watch", is_flag=True, help="Stay afterwards, and start again when an edit gives something to do."
-        ),
-        click.option("--json", is_flag=True, help="Print one JSON object at the end; the rest goes to stderr."),
-        click.option("--events", is_flag=True, help="Print each event as a line of JSON, as it happens."),
-        click.option("--quiet", "-q", is_flag=True, help="Only iteration ends, warnings and the end."),
-        click.option(
-            "--retry-blocked/--no-retry-blocked",
-            default=retry_blocked,
-            show_default=True,
-            help="Try blocked tasks once more, after the pending ones.",
-        ),
-        click.option(
-            "--on-limit",
-            type=click.Choice(["wait", "stop", "fallback"]),
-            help="At an agent's usage limit: wait until it resets, end, or go on with its fallback.",
-        ),
-        click.option("--strict", is_flag=True, help="Refuse tasks without criteria, and a red gate on the base."),
-        trust_commands,
-    )
-
-    def decorate(function: Callable[..., int]) -> Callable[..., int]:
-        for option in reversed(given):
-            function = option(function)
-        return function
-
-    return decorate
+def _options(function: Callable[..., int]) -> Callable[..., int]:
+    for each in reversed(fields(Flags)):
+        function = each.metadata.get("option", lambda same: same)(function)
+    return function
 
 
 @click.command("run")
 @click.option("-p", "--prompt", metavar="TEXT|@FILE|-", help="Work on this alone, as a new task, in any repository.")
-@_options(retry_blocked=True)
+@_options
 @click.pass_obj
 def run_command(app: App, /, **given: object) -> int:
     """Work on the tasks of .rulebook-ralph/prd.json until all is proven done or a limit ends it.
 
     Ends with 0 when all is complete, 3 with blocked tasks, 4 at a limit, 5 when the agent cannot work, 130 after ^C.
     """
-    return start(app, Flags(**given), command="run")  # type: ignore[arg-type]  # click gives what `_options` names
+    return start(app, Flags(**given), command="run")  # type: ignore[arg-type]  # click gives what Flags names
 
 
 @click.command("resume")
-@_options(retry_blocked=False)
+@_options
 @click.pass_obj
 def resume_command(app: App, /, **given: object) -> int:
     """Go on after a stop, ^C or a crash.
@@ -153,7 +137,7 @@ def resume_command(app: App, /, **given: object) -> int:
     Nothing done is lost or done twice: an interrupted attempt is not counted, and the next one goes on from its work.
     Blocked tasks stay blocked, unless --retry-blocked says otherwise.
     """
-    return start(app, Flags(**given), command="resume")  # type: ignore[arg-type]  # click gives what `_options` names
+    return start(app, Flags(**given), command="resume")  # type: ignore[arg-type]  # click gives what Flags names
 
 
 def start(app: App, flags: Flags, *, command: str) -> int:
