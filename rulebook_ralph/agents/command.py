@@ -16,7 +16,7 @@ from rulebook_ralph.agents.agent import Invocation, Probe, Report
 from rulebook_ralph.agents.cli import missing, prompt_file, run_agent, visible, words
 from rulebook_ralph.agents.events import dollars, fault, first_line, text, usage_of
 from rulebook_ralph.agents.limit_times import Now
-from rulebook_ralph.agents.reader import TEXT_HEAD, TEXT_TAIL, EventReader, Reader
+from rulebook_ralph.agents.reader import EventReader, Reader
 from rulebook_ralph.config.settings import Executor
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.process.streams import HeadTail
@@ -35,7 +35,7 @@ class PlainTextReader(Reader):
     def __init__(self, report: Report, now: Now) -> None:
         super().__init__(report, now)
         self._reported = 0.0
-        self._kept = HeadTail(head=TEXT_HEAD, tail=TEXT_TAIL)
+        self._kept = HeadTail(head=64 * 1024, tail=1024 * 1024)
 
     def feed(self, block: bytes) -> None:
         self._kept.feed(block)

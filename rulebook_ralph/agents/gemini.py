@@ -7,12 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from rulebook_ralph.agents.agent import Report
 from rulebook_ralph.agents.cli import CliAgent
 from rulebook_ralph.agents.events import ANTHROPIC_USAGE, count, fault, first_line, table, text, usage_of
-from rulebook_ralph.agents.limit_times import Now
-from rulebook_ralph.agents.reader import TEXT_HEAD, TEXT_TAIL, EventReader, MessageReader, Reader
-from rulebook_ralph.process.streams import HeadTail
+from rulebook_ralph.agents.reader import EventReader, MessageReader, Reader
 from rulebook_ralph.process.supervisor import Ended
 from rulebook_ralph.tasks.results import Usage
 
@@ -30,6 +27,7 @@ _QWEN_ERROR = re.compile(
 )
 _QWEN_REFUSALS = ("Qwen OAuth quota exceeded:", "Qwen OAuth free tier has been discontinued")
 _TAIL = 10_000
+_LONGEST = 1024 * 1024
 
 
 class GeminiReader(EventReader):
@@ -37,10 +35,7 @@ class GeminiReader(EventReader):
 
     log_in = "start gemini and type /auth, or set a valid GEMINI_API_KEY"
 
-    def __init__(self, report: Report, now: Now) -> None:
-        super().__init__(report, now)
-        self._words = HeadTail(head=TEXT_HEAD, tail=TEXT_TAIL)
-        self._result: dict[str, Any] | None = None
+    _result: dict[str, Any] | None = None
 
     def event(self, kind: str, event: dict[str, Any]) -> None:
         if kind == "init":
@@ -48,11 +43,10 @@ class GeminiReader(EventReader):
         elif kind == "message" and event.get("role") == "assistant":
             self._result = None
             said = text(event.get("content"))
-            self._words.feed(said.encode())
+            self.final_text = (self.final_text + said)[-_LONGEST:]
             self.said(said)
         elif kind == "tool_use":
-            self._result = None
-            self._words = HeadTail(head=TEXT_HEAD, tail=TEXT_TAIL)
+            self._result, self.final_text = None, ""
             self.tool_started(text(event.get("tool_id")), text(event.get("tool_name")), event.get("parameters"))
         elif kind == "tool_result":
             self._tool_ended(event)
@@ -60,7 +54,6 @@ class GeminiReader(EventReader):
             self._result = event
 
     def finish(self) -> None:
-        self.final_text = self._words.text()
         if self._result is not None:
             self.usage = _usage(table(self._result.get("stats")))
             self.succeeded = self._result.get("status") == "success" and not self._result.get("error")

@@ -52,6 +52,7 @@ _EPOCH = re.compile(rf"(?:limit[^|]{{0,80}}\||{_SAID}:?(?: at)? )(\d{{9,13}})\b"
 _JUST_PASSED = timedelta(minutes=5)
 _HALF_A_YEAR = timedelta(days=183)
 _NOON = 12
+_LONGEST_WAIT = 10**9
 
 
 def local_clock(environment: Mapping[str, str]) -> Now:
@@ -75,12 +76,9 @@ def iso_time(epoch: object) -> str | None:
 
 def iso_after(seconds: object, now: datetime) -> str | None:
     """The time that many seconds after `now` as an ISO time in UTC; None for anything that is no such number."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= _LONGEST_WAIT:
         return None
-    try:
-        return _iso(now + timedelta(seconds=seconds))
-    except (ValueError, OverflowError):
-        return None
+    return _iso(now + timedelta(seconds=seconds))
 
 
 def seconds_of(duration: str) -> float | None:

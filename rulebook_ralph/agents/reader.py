@@ -31,10 +31,6 @@ from rulebook_ralph.process.supervisor import Ended
 from rulebook_ralph.report.events import AgentActivity
 from rulebook_ralph.tasks.results import AgentFault, ErrorKind, ToolResult, Usage
 
-TEXT_HEAD = 64 * 1024
-TEXT_TAIL = 1024 * 1024
-"""So many bytes are kept of a final message that is not told in one piece."""
-
 MAX_TOOL_RESULTS = 200
 _MAX_NAME = 200
 _MAX_ID = 100

@@ -13,7 +13,7 @@ from rulebook_ralph.agents.access import allowing
 from rulebook_ralph.agents.agent import Agent
 from rulebook_ralph.agents.cli import conclude, output_sample
 from rulebook_ralph.agents.events import fault as fault_of
-from rulebook_ralph.agents.limit_times import Now, local_clock
+from rulebook_ralph.agents.limit_times import local_clock
 from rulebook_ralph.agents.models import (
     OWN_PROGRAM,
     READERS,
@@ -71,7 +71,9 @@ class Roster:
         return registry.create(settings, environment), environment
 
     def settings_of(self, executor: str, model: str = "") -> Executor:
-        settings = settings_of(self._config, executor)
+        """The configured executor of that id, else the built-in agent of that name."""
+        found = next((each for each in self._config.tools.executors if each.id == executor), None)
+        settings = found or Executor(id=executor, type=executor)
         return replace(settings, model=model) if model else settings
 
     def name_of(self, executor: str) -> str:
@@ -121,10 +123,25 @@ class Roster:
         return replace(result, allowed_by=allowed_by, fault=fault)
 
     def taken_over(self, executor: str, output_file: Path, *, started: datetime) -> AgentResult:
-        """What an agent did whose Ralph died, from its raw output; the executor may be gone from the configuration."""
+        """What an agent did whose Ralph died, from its raw output. Never `finished`: nobody saw how it ended. Times that
+        it told are meant at its last output. The executor may be gone from the configuration.
+        """
         settings = self.settings_of(executor)
-        now = local_clock({**self._environment, **settings.env})
-        result = taken_over(settings, output_file, started=started, now=now)
+        kept, last = output_sample(), started
+        reader = registry.reader_class(settings)(lambda _: None, lambda: last)
+        with suppress(OSError):  # it died before there was any
+            zone = local_clock({**self._environment, **settings.env})().tzinfo
+            last = datetime.fromtimestamp(output_file.stat().st_mtime, zone)
+            with output_file.open("rb") as file:
+                while block := file.read(_BLOCK):
+                    kept.feed(block)
+                    reader.feed(block)
+        if reader.close().succeeded is not False:
+            seen = reader.fault or fault_of("cut-off", "Ralph itself ended before it could see the agent's end")
+            reader.succeeded, reader.fault = None, seen
+        lasted = max(0, round((last - started).total_seconds() * 1000))
+        ended = Ended(0, duration_ms=lasted, output_bytes=kept.size)
+        result = replace(conclude(settings.id, ended, reader, output=kept.text()), exit_code=None)
         return with_cost(result, self._config.prices, settings)
 
     def judging_model(self, cancelled: Event, *, spend: Spend | None = None) -> FoundModel:
@@ -202,31 +219,3 @@ class Roster:
                 break
             line.append(other)
         return line
-
-
-def settings_of(config: Config, executor: str) -> Executor:
-    """The configured executor of that id, else the built-in agent of that name."""
-    found = next((each for each in config.tools.executors if each.id == executor), None)
-    return found or Executor(id=executor, type=executor)
-
-
-def taken_over(settings: Executor, output_file: Path, *, started: datetime, now: Now) -> AgentResult:
-    """Usage, cost, tools and final text, as far as the stream got. Never `finished`: nobody saw how the agent ended.
-
-    `now` is the agent's local clock, of which the zone counts: times in the stream are meant at the last output.
-    What an agent from a plug-in printed is its final text. Never raises.
-    """
-    kept, last = output_sample(), started
-    reader = registry.reader_class(settings)(lambda _: None, lambda: last)
-    with suppress(OSError):  # it died before there was any
-        last = datetime.fromtimestamp(output_file.stat().st_mtime, now().tzinfo)
-        with output_file.open("rb") as file:
-            while block := file.read(_BLOCK):
-                kept.feed(block)
-                reader.feed(block)
-    if reader.close().succeeded is not False:
-        seen = reader.fault or fault_of("cut-off", "Ralph itself ended before it could see the agent's end")
-        reader.succeeded, reader.fault = None, seen
-    lasted = max(0, round((last - started).total_seconds() * 1000))
-    ended = Ended(0, duration_ms=lasted, output_bytes=kept.size)
-    return replace(conclude(settings.id, ended, reader, output=kept.text()), exit_code=None)

@@ -10,7 +10,7 @@ import msgspec
 
 from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.agent import Probe
-from rulebook_ralph.agents.roster import settings_of
+from rulebook_ralph.agents.roster import Roster
 from rulebook_ralph.cli.app import App, json_object
 from rulebook_ralph.cli.places import open_project
 from rulebook_ralph.cli.trust import require_agreed
@@ -73,9 +73,9 @@ def probe_all(asked: Collection[Executor], environment: Mapping[str, str]) -> di
 
 def _settings(settings: Config) -> Iterator[Executor]:
     """The configured agents first, then those that need no configuration; a configured one stands for its namesake."""
-    ids = [executor.id for executor in settings.tools.executors]
+    roster, ids = Roster(settings, {}), [executor.id for executor in settings.tools.executors]
     for executor in dict.fromkeys((*ids, *registry.known_types(), settings.defaults.executor)):
-        yield settings_of(settings, executor)
+        yield roster.settings_of(executor)
 
 
 def _probe(settings: Executor, environment: Mapping[str, str], probes: dict[str, Probe]) -> None:

@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 
 from rulebook_ralph.agents import registry
 from rulebook_ralph.agents.reader import Reader
-from rulebook_ralph.agents.roster import taken_over
-from rulebook_ralph.config.settings import Executor
+from rulebook_ralph.agents.roster import Roster
+from rulebook_ralph.config.settings import Config, Executor, Tools
 from rulebook_ralph.tasks.results import AgentResult, Usage
 from tests.cases import each_of
 from tests.unit.agents.streams import CAPTURES
 
 STREAMS = sorted(CAPTURES.glob("*/*.out"))
 STARTED = datetime(2026, 11, 22, 10, 0, tzinfo=UTC)
-WHOLE = (CAPTURES / "claude-2.1.330" / "success.out").read_bytes()
 
 
 def kind_of(capture: Path) -> str:
@@ -35,7 +34,8 @@ def taken(folder: Path, kind: str, output: bytes | None) -> AgentResult:
         file.write_bytes(output)
         last = (STARTED + timedelta(seconds=90)).timestamp()
         os.utime(file, (last, last))
-    return taken_over(Executor(id="mine", type=kind), file, started=STARTED, now=lambda: STARTED)
+    config = Config(tools=Tools(executors=(Executor(id="mine", type=kind),)))
+    return Roster(config, {"TZ": "UTC"}).taken_over("mine", file, started=STARTED)
 
 
 @each_of("capture", STREAMS)
@@ -44,27 +44,12 @@ def test_a_whole_stream_tells_the_same_as_to_a_living_ralph_but_for_its_end(tmp_
     reader.feed(capture.read_bytes())
     reader.close()
     result = taken(tmp_path, kind_of(capture), capture.read_bytes())
-    assert (result.usage, result.cost_usd, result.final_text) == (reader.usage, reader.cost_usd, reader.final_text)
+    assert (result.usage, result.final_text) == (reader.usage, reader.final_text)
+    assert reader.cost_usd in (None, result.cost_usd), "where none was told, the usual prices tell one"
     assert (result.session_id, result.tool_results) == (reader.session_id, reader.tool_results)
     assert result.status == ("failed" if reader.succeeded is False else "truncated")
     assert result.fault
     assert result.duration_ms == 90_000
-
-
-def test_cost_and_tokens_of_claude_are_taken_over(tmp_path: Path) -> None:
-    result = taken(tmp_path, "claude", WHOLE)
-    assert (result.status, result.cost_usd) == ("truncated", 0.00944)
-    assert result.usage == Usage(input_tokens=2000, output_tokens=68, cache_read_tokens=400)
-    assert result.final_text.startswith("The file is written.")
-    assert result.output.startswith('{"')
-
-
-def test_tokens_of_a_cut_stream_are_those_of_the_turns_that_were_seen(tmp_path: Path) -> None:
-    cut = WHOLE[: WHOLE.rindex(b'"type":"result"')]
-    result = taken(tmp_path, "claude", cut)
-    assert (result.usage.output_tokens > 0, result.cost_usd, result.final_text) == (True, None, "")
-    assert result.fault
-    assert result.fault.kind == "cut-off"
 
 
 @each_of("kind", ["claude", "codex", "aider", "command", "scripted", "plugged-in"])
