@@ -24,6 +24,7 @@ pytestmark = pytest.mark.skipif(isinstance(FOUND, NoBox), reason=getattr(FOUND, 
 BWRAP = FOUND if isinstance(FOUND, Path) else Path("bwrap")
 NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
 is_root = os.geteuid() == 0
+PRUNED = ("/proc", "/sys", "/usr", "/work", "/opt", "/var/tmp", "/var/lib", "/dev/shm", "/root/.pyenv", "/root/.cache")
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 
 def test_an_agent_that_searches_the_whole_disk_finds_no_task_list(place: Place) -> None:
-    prune = " -o ".join(f"-path {path}" for path in ("/proc", "/sys", "/usr", "/work", "/opt"))
+    prune = " -o ".join(f"-path {path}" for path in PRUNED)
     script = (
         rf"find / \( {prune} \) -prune -o -path '{place.base}/*' -name prd.json -print 2>/dev/null; "
         f"ls /proc/1/root{place.base}/*/prd.json /proc/*/cwd/../home/config/prd.json 2>/dev/null; "
@@ -261,10 +262,8 @@ def test_a_machine_without_it_is_told_why(tmp_path: Path) -> None:
 # Its end
 
 
-def boxed(script: str, tmp_path: Path, **given: object) -> tuple[Ended, str]:
-    blocks: list[bytes] = []
-    command = Command(("python3", "-I", "-S", "-c", script), tmp_path, {"PATH": PATH}, box=Box(BWRAP))
-    return run(command, on_output=blocks.append, **given), b"".join(blocks).decode()  # type: ignore[arg-type]
+def boxed(script: str, tmp_path: Path) -> Ended:
+    return run(Command(("python3", "-I", "-S", "-c", script), tmp_path, {"PATH": PATH}, box=Box(BWRAP)))
 
 
 def soon(condition: Callable[[], object], seconds: float = 10) -> bool:
@@ -286,27 +285,6 @@ def living(mark: str) -> list[int]:
         except psutil.Error:
             continue
     return found
-
-
-CLEANS_UP = """
-import signal, sys, time
-def clean(number, _):
-    print("cleaned after", number, flush=True)
-    time.sleep(0.1)
-    sys.exit(5)
-signal.signal(signal.SIGINT, signal.SIG_IGN if "{ignored}" == "INT" else clean)
-signal.signal(signal.SIGTERM, clean)
-print("ready", flush=True)
-time.sleep(60)
-"""
-
-
-@pytest.mark.parametrize(("ignored", "number"), [("", 2), ("INT", 15)])
-def test_interrupt_and_terminate_let_the_agent_clean_up(ignored: str, number: int, tmp_path: Path) -> None:
-    limits = ProcessLimits(wall_time=0.6, interrupt_grace=0.5, terminate_grace=5)
-    ended, said = boxed(CLEANS_UP.replace("{ignored}", ignored), tmp_path, limits=limits)
-    assert said == f"ready\ncleaned after {number}\n"
-    assert (ended.exit_code, ended.killed_by) == (5, "wall-time")
 
 
 def test_one_that_ignores_signals_is_killed_with_all_it_started(tmp_path: Path) -> None:
@@ -335,7 +313,7 @@ time.sleep(60)
 
 @pytest.mark.parametrize(("script", "code"), [("import os; os.kill(os.getpid(), 11)", -11), ("raise SystemExit(7)", 7)])
 def test_exit_codes_and_deaths_by_signals_are_told_as_outside(script: str, code: int, tmp_path: Path) -> None:
-    assert boxed(script, tmp_path)[0].exit_code == code
+    assert boxed(script, tmp_path).exit_code == code
 
 
 DAEMONS = """
@@ -385,23 +363,13 @@ def test_twenty_daemons_are_gone_after_ralph_is_killed() -> None:
     assert soon(lambda: not living(mark))
 
 
-def test_what_cannot_start_is_told_as_outside(tmp_path: Path) -> None:
-    (tmp_path / "plain").write_text("no program")
-    for box in (None, Box(BWRAP)):
-        for argv, folder, number, told in (
-            (("no-such-program",), tmp_path, 2, "no-such-program: No such file or directory"),
-            ((str(tmp_path / "plain"),), tmp_path, 13, f"{tmp_path}/plain: Permission denied"),
-            (("true",), tmp_path / "gone", 20, f"the folder {tmp_path}/gone: No such file or directory"),
-        ):
-            ended = run(Command(argv, folder, {"PATH": PATH}, box=box))
-            assert ended.failure, (argv, box)
-            assert (ended.exit_code, ended.failure.errno, ended.failure.message) == (None, number, told)
+def test_a_sandbox_that_fails_is_told_and_a_liar_is_not_believed(tmp_path: Path) -> None:
     missing = Box(BWRAP, binds=((tmp_path / "gone", tmp_path / "x"),))
     failure = run(Command(("true",), tmp_path, {"PATH": PATH}, box=missing)).failure
     assert failure
     assert failure.message.startswith("the sandbox: Can't find source path")
     liar = "import sys; sys.stderr.write('bwrap: sly\\nand more\\n'); sys.exit(1)"
-    assert boxed(liar, tmp_path)[0].exit_code == 1
+    assert boxed(liar, tmp_path).exit_code == 1
 
 
 def test_a_start_takes_milliseconds(tmp_path: Path) -> None:
