@@ -123,8 +123,8 @@ class Roster:
         return replace(result, allowed_by=allowed_by, fault=fault)
 
     def taken_over(self, executor: str, output_file: Path, *, started: datetime) -> AgentResult:
-        """What an agent did whose Ralph died, from its raw output. Never `finished`: nobody saw how it ended. Times that
-        it told are meant at its last output. The executor may be gone from the configuration.
+        """What an agent did whose Ralph died, from its raw output; never `finished`, as nobody saw how it ended. Times
+        that it told are meant at its last output. The executor may be gone from the configuration.
         """
         settings = self.settings_of(executor)
         kept, last = output_sample(), started
