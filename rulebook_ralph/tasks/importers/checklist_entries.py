@@ -24,7 +24,6 @@ LABEL = re.compile(r"(?:\*\*|__)([^*_]{1,40}?)(?:(?:\*\*|__)\s*:|:\s*(?:\*\*|__)
 _ID = r"(?:[0-9]{1,6}(?:\.[0-9]{1,6}){1,9}[a-z]?|V[0-9]{1,6}|T[0-9]{3,6}|[A-Z]{1,5}-[0-9]{1,6})"
 _WITH_ID = re.compile(rf"({_ID})(?:[.):](?=\s|$)|(?=\s|$))\s*|([0-9]{{1,6}})[.):](?:\s+|$)")
 _MARKER = re.compile(rf"\[({PARALLEL}|{VERIFY}|RED|GREEN|YELLOW)\]\s*")
-_PARALLEL_LAST = re.compile(rf"\s+\[{PARALLEL}\]$")
 _NAMED_HEADING = re.compile(
     r"(?:\[(?P<box>.?)\]\s+)?"
     r"(?:(?P<id>(?:US|TASK|STORY|FEAT|BUG|T)-[0-9]{1,6})|(?:(?:Task|Iteration)\s+(?P<task>[0-9]{1,6}(?:\.[0-9]{1,6})?[a-z]?)"
@@ -123,8 +122,9 @@ def _entry(item: Item, above: tuple[Item, ...]) -> ChecklistEntry:
         else:
             break
     rest = rest[place:].lstrip()
-    if (last := _PARALLEL_LAST.search(rest)) is not None:
-        rest = rest[: last.start()]
+    before = rest.removesuffix(f"[{PARALLEL}]")
+    if before != rest and before[-1:].isspace():
+        rest = before.rstrip()
         markers.append(PARALLEL)
     title = " ".join(without_leading_bold(rest).split())
     return ChecklistEntry(item, task_id, title or task_id, tuple(dict.fromkeys(markers)), above)

@@ -4,7 +4,6 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,17 +87,6 @@ def test_a_fix_plan_is_worked_on_by_its_priorities() -> None:
     }
     assert reading.tasks[2].acceptance_criteria == ("a note has a title", "a note has tags")
     assert {task.relevant_files for task in reading.tasks} == {("fix_plan.md",)}  # for its notes
-
-
-@pytest.mark.parametrize("name", ["prd-notes.md", "search.md", "fix_plan.md"])
-def test_boxes_of_a_task_are_ticked_with_it(name: str) -> None:
-    data = (DATA / name).read_bytes()
-    for task in read(name).tasks:
-        now = task_files.ticked(data, task)
-        assert now is not None
-        assert now.count(b"[ ]") <= data.count(b"[ ]") - (task.status == "pending")
-        data = now
-    assert data.count(b"[ ]") == (1 if name == "prd-notes.md" else 0)  # the one that belongs to no story
 
 
 def test_an_item_is_known_again_by_its_words_and_a_new_one_never_taken_for_a_completed_one(tmp_path: Path) -> None:

@@ -30,11 +30,10 @@ def stories(folder: Path, *found: dict[str, Any]) -> tuple[Task, ...]:
     return task_files.read_all([folder / "prd.json"], root=folder, known=(), read=()).tasks
 
 
-def test_user_stories_become_tasks(tmp_path: Path) -> None:
-    first, second = stories(tmp_path, story(notes="n", passes=True), story("US-2", priority=0, dependsOn=["US-001"]))
-    assert (first.id, first.priority, first.status, first.notes) == ("US-001", 2, "completed", "n")
-    assert (first.acceptance_criteria, first.source) == (("it is there",), "prd.json")
-    assert (second.priority, second.status, second.dependencies) == (1, "pending", ("US-001",))
+def test_stories_say_what_they_wait_for_and_count_priorities_from_none(tmp_path: Path) -> None:
+    first, second = stories(tmp_path, story(), story("US-2", priority=0, dependsOn=["US-001"]))
+    assert (first.priority, first.acceptance_criteria) == (2, ("it is there",))
+    assert (second.priority, second.dependencies) == (1, ("US-001",))
 
 
 @pytest.mark.parametrize(
@@ -204,19 +203,23 @@ def test_more_criteria_in_the_source_of_a_pending_task_are_said_and_not_taken() 
     before = prd(
         rulebook_task("grown", acceptanceCriteria=["a", "mine"]),
         rulebook_task("done", status="completed", acceptanceCriteria=["a"]),
-        rulebook_task("shrunk", acceptanceCriteria=["a", "b"]),
+        rulebook_task("shrunk", acceptanceCriteria=["a", "b"], attempts={"coder": 2}),
     )
     imported = [
         rulebook_task("grown", acceptanceCriteria=["a", "b", "c"]),
         rulebook_task("done", acceptanceCriteria=["a", "b"]),
-        rulebook_task("shrunk", acceptanceCriteria=["c"]),
+        rulebook_task("shrunk", acceptanceCriteria=["c"], completion={"qa": {"promise": "X"}}),
     ]
     after = merge(before, imported)
-    assert after.differs == ("grown: its source lists 2 other criteria", "shrunk: its source lists 1 other criterion")
+    assert after.differs == (
+        "grown: its source lists 2 other criteria",
+        "shrunk: its source lists 1 other criterion and has other criteria for qa",
+    )
     assert after.prd is before
     updated = merge(before, imported, update=True)
     assert (updated.differs, updated.updated) == ((), ("grown", "shrunk"))
     assert [one.acceptance_criteria for one in updated.prd.tasks] == [("a", "b", "c"), ("a",), ("c",)]
+    assert (updated.prd.tasks[2].completion, updated.prd.tasks[2].attempts) == ({"qa": {"promise": "X"}}, {"coder": 2})
 
 
 def plan(folder: Path, *lines: str) -> tuple[Task, ...]:

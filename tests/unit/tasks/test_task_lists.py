@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from rulebook_ralph.tasks.importers.merge import merge
 from rulebook_ralph.tasks.importers.source import RefusedTasksError, SourceReading
 from rulebook_ralph.tasks.importers.task_lists import read_all
-from rulebook_ralph.tasks.model import Prd, Task
+from rulebook_ralph.tasks.model import Task
 from tests.cases import each_of
 
 WHOLE = """\
@@ -233,17 +231,3 @@ def test_files_that_are_no_text_and_bombs(tmp_path: Path) -> None:
     assert "expands to more than" in _refusal(tmp_path, bomb)[0]
     assert "is nested too deeply" in _refusal(tmp_path, "- " * 5000)[0]
     assert "is larger than" in _refusal(tmp_path, "# " + "x" * 2**20)[0]
-
-
-def test_a_second_import_resets_nothing_and_says_what_differs(tmp_path: Path) -> None:
-    first = _read(tmp_path, WHOLE)
-    prd = merge(Prd(version=1, project="p"), first.tasks, folders=first.folders).prd
-    mine = prd.replacing(replace(prd.tasks[0], priority=7, attempts={"coder": 2}))
-    assert merge(mine, first.tasks, folders=first.folders).prd is mine
-    changed = _read(tmp_path, WHOLE.replace("AUTH_QA_COMPLETE", "QA").replace("Invalid tokens", "No tokens"))
-    again = merge(mine, changed.tasks, folders=changed.folders)
-    assert again.prd is mine
-    assert again.differs == ("TASK-001: its source lists 1 other criterion and has other criteria for qa",)
-    other = _read(tmp_path, "- {id: other, title: t}\n")
-    assert merge(mine, other.tasks, folders=other.folders).vanished == ("TASK-001",)
-    assert merge(mine, [], folders=["."]).vanished == ()
