@@ -134,20 +134,16 @@ def respond(fault: AgentFault, troubles: Troubles, means: Means, *, now: datetim
     if fault.kind == "usage-limit":
         return _limited(fault, troubles, means, now=now)
     if fault.kind in _BACKS_OFF:
-        return _backing_off(said, troubles, means, limited=fault.kind in _LIMITS, now=now)
+        until = now + _backed_off(troubles.back_offs, _FIRST_WAIT, _LONGEST_WAIT)
+        in_vain = f"{means.who} failed {troubles.back_offs} times in a row, the last time with {said}"
+        waits = troubles.back_offs < MOST_BACK_OFFS
+        limited = fault.kind in _LIMITS
+        return Response("wait", said, until, limited) if waits else Response(means.end, in_vain, limited=limited)
     if troubles.at_task < MOST_AT_ONE_TASK:
         return Response("retry", said)
-    if troubles.given_up + 1 >= TASKS_BEFORE_THE_END:
-        return Response(means.end, f"at {troubles.given_up + 1} tasks in a row, {said}")
-    return Response("give-up-task", f"{means.who} failed {troubles.at_task} {FAILED_AT_IT}; {said}")
-
-
-def _backing_off(said: str, troubles: Troubles, means: Means, *, limited: bool, now: datetime) -> Response:
-    if troubles.back_offs >= MOST_BACK_OFFS:
-        reason = f"{means.who} failed {troubles.back_offs} times in a row, the last time with {said}"
-        return Response(means.end, reason, limited=limited)
-    seconds = _backed_off(troubles.back_offs, _FIRST_WAIT, _LONGEST_WAIT)
-    return Response("wait", said, now + timedelta(seconds=seconds), limited)
+    if (given_up := troubles.given_up + 1) < TASKS_BEFORE_THE_END:
+        return Response("give-up-task", f"{means.who} failed {troubles.at_task} {FAILED_AT_IT}; {said}")
+    return Response(means.end, f"at {given_up} tasks in a row, {said}")
 
 
 def _limited(fault: AgentFault, troubles: Troubles, means: Means, *, now: datetime) -> Response:
@@ -155,7 +151,7 @@ def _limited(fault: AgentFault, troubles: Troubles, means: Means, *, now: dateti
     until = stated if stated is not None and stated > now else None
     when = f", until {fault.resets_at}" if until else ""
     if until is None:  # not stated, or passed already as the clocks differ: ask again later and later
-        until = now + timedelta(seconds=_backed_off(troubles.limits, _LIMIT_FIRST_WAIT, _LIMIT_LONGEST_WAIT))
+        until = now + _backed_off(troubles.limits, _LIMIT_FIRST_WAIT, _LIMIT_LONGEST_WAIT)
     reason = f"{means.who}'s usage limit is reached{when}: {fault.message}"
     remedy: Remedy = "stop"
     seconds = (until - now).total_seconds()
@@ -181,8 +177,8 @@ def free_again(resets_at: str | None) -> datetime | None:
     return min(reset, _FAR) + (_SLACK if reset.second or reset.microsecond else _MINUTE)
 
 
-def _backed_off(times: int, first: float, longest: float) -> float:
-    return min(longest, first * 2.0 ** min(max(times, 1) - 1, 20))
+def _backed_off(times: int, first: float, longest: float) -> timedelta:
+    return timedelta(seconds=min(longest, first * 2.0 ** min(max(times, 1) - 1, 20)))
 
 
 class RetryPolicy:

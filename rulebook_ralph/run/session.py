@@ -7,7 +7,6 @@ and landed as in any run; while no iteration is open the tree is as the branch h
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from dataclasses import replace as replaced
 from datetime import datetime
@@ -205,7 +204,7 @@ class SessionRun(Run):
             tally, left = begun.tally, parts.tally
             tally = replaced(tally, cost_usd=tally.cost_usd + left.cost_usd, tokens=tally.tokens + left.tokens)
             self._take_place(parts, replaced(begun, tally=tally))
-            with self._heard():
+            with self._orders.heard(self._project.private, wake=self._wake):
                 if self._orders.stop() is None:
                     take_baseline(parts)
                 return self._go_on()
@@ -220,8 +219,10 @@ class SessionRun(Run):
             parts.verifiers.gates.recall(record.base_commit, self._note.gates)
             assignment = assignment_of(parts, record)
             worker = parts.workers.take(record.task_id, record.iteration_number, self._report)
-            with self._heard():
-                outcome = self._attempted(attempt(assignment, worker, parts.verifiers))
+            with self._orders.heard(self._project.private, wake=self._wake):
+                outcome = attempt(assignment, worker, parts.verifiers)
+                if self._orders.stop() is CANCELLED:  # then nothing else is said of the turn
+                    outcome = outcome.said(_CANCELLED)
                 self._has_worked(Opened(record, assignment, worker), outcome)
                 self._note = replace(self._note, row=0 if outcome.result.tool_results else self._note.row + 1)
                 return self._go_on()
@@ -284,15 +285,6 @@ class SessionRun(Run):
         return TOO_MANY if longest is not None and self._note.row >= longest else None
 
     # Parts
-
-    def _attempted(self, outcome: Outcome) -> Outcome:
-        """The outcome; of a turn in which the loop was cancelled, nothing but that."""
-        if self._orders.stop() is not CANCELLED:
-            return outcome
-        return outcome.said(_CANCELLED)
-
-    def _heard(self) -> AbstractContextManager[None]:
-        return self._orders.heard(self._project.private, wake=self._wake)
 
     def _take_place(self, parts: Parts, progress: Progress) -> None:
         """Have the run stand where the stop before left it."""
