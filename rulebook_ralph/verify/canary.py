@@ -4,12 +4,13 @@ And whether tests live in the source: it is run without its test files, and runs
 """
 
 import hashlib
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+
+import msgspec
 
 from rulebook_ralph.config.settings import VerificationStep
 from rulebook_ralph.git import trees
@@ -49,25 +50,22 @@ class Canary:
 
 
 def canaries(
-    verifiers: Verifiers, base: str, steps: Iterable[VerificationStep], files: CheckFiles
-) -> Mapping[str, Canary]:
+    verifiers: Verifiers, base: str, steps: Sequence[VerificationStep], files: CheckFiles
+) -> dict[str, Canary]:
     """What is known of each test gate, found out on the base where it is not known. Raises Cancelled, GitError."""
     place, tree = verifiers.scratch / _FILE, verifiers.repository.tree_of(base)
+    keys = {step.name: _key(verifiers, step) for step in steps if step.kind == "test"}
     with _lock:
         known = _read(place)
-        found: dict[str, Canary] = {}
-        for step in steps:
-            if step.kind != "test":
-                continue
-            key = _key(verifiers, step)
-            before = known.get(key)
+        for step in (step for step in steps if step.name in keys):
+            before = known.get(keys[step.name])
             if before is None or (before.hollow and before.of != tree):
-                known[key] = replace(_find_out(verifiers, base, step, files), of=tree)
-                _write(place, known)
-                if known[key].hollow and (before is None or before.hollow != known[key].hollow):
-                    verifiers.report(Notice("warning", f"gate {step.name}: {known[key].hollow}"))
-            found[step.name] = known[key]
-    return found
+                known[keys[step.name]] = found = _find_out(verifiers, base, step, files)
+                with suppress(OSError):  # it is found out again
+                    replace_file(place, msgspec.json.encode(dict(list(known.items())[-_MOST_KNOWN:])))
+                if found.hollow and (before is None or before.hollow != found.hollow):
+                    verifiers.report(Notice("warning", f"gate {step.name}: {found.hollow}"))
+        return {name: known[key] for name, key in keys.items()}
 
 
 def _find_out(verifiers: Verifiers, base: str, step: VerificationStep, files: CheckFiles) -> Canary:
@@ -86,7 +84,8 @@ def _find_out(verifiers: Verifiers, base: str, step: VerificationStep, files: Ch
                 "checkout (an editable install may lead to another folder: have workspace.setup install this one)"
             )
     (without_tests,) = gates.run(bare, [step], on_base=True, about="the base without its tests")
-    return Canary(hollow=hollow, in_source=bool(without_tests.tests.passed) and not hollow)
+    in_source = bool(without_tests.tests.passed) and not hollow
+    return Canary(hollow, repository.tree_of(base), in_source)
 
 
 def _notices_nothing(told: GateRun, empty: GateRun) -> bool:
@@ -109,12 +108,6 @@ def _key(verifiers: Verifiers, step: VerificationStep) -> str:
 
 
 def _read(place: Path) -> dict[str, Canary]:
-    with suppress(OSError, ValueError, TypeError, AttributeError):
-        return {key: Canary(**value) for key, value in json.loads(place.read_text("utf-8")).items()}
+    with suppress(OSError, msgspec.MsgspecError):
+        return msgspec.json.decode(place.read_bytes(), type=dict[str, Canary])
     return {}
-
-
-def _write(place: Path, known: Mapping[str, Canary]) -> None:
-    kept = dict(list(known.items())[-_MOST_KNOWN:])
-    with suppress(OSError):  # it is found out again
-        replace_file(place, json.dumps({key: asdict(value) for key, value in kept.items()}, indent=1).encode())

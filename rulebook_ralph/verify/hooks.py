@@ -289,20 +289,20 @@ done
 """Has the index hold the candidate first, in the sandbox: nothing is written into a gate's clone from outside."""
 
 
-def commit_hooks_agree(case: Case, examination: Examination, message: str) -> Verdict | None:
+def commit_is_taken(case: Case, examination: Examination) -> Verdict | None:
     """`pre-commit` and `commit-msg` let the commit of a completed task pass. Raises Cancelled, GitError."""
     if not case.last_stage or not examination.diff():
         return None  # there is no commit
     folder = examination.verifiers.repository.hooks_folder()
     hooks = [path for name in _COMMIT_HOOKS if (path := folder / name).is_file() and os.access(path, os.X_OK)]
-    problem = _refusal(case, examination, hooks, message) if hooks else None
+    problem = _refusal(case, examination, hooks) if hooks else None
     if problem is None:
         return None
     reason = f"the commit was refused: {clipped(problem.splitlines()[0])}"
     return again("commit", reason, f"The repository's own hooks refused the commit:\n{feedback_excerpt(problem)}")
 
 
-def _refusal(case: Case, examination: Examination, hooks: Sequence[Path], message: str) -> str | None:
+def _refusal(case: Case, examination: Examination, hooks: Sequence[Path]) -> str | None:
     """Which hook refuses, and what it prints; None where all agree. Raises Cancelled."""
     verifiers, output = examination.verifiers, HeadTail(head=8192, tail=16384)
     own = {"GIT_INDEX_FILE": ".git/index", "GIT_EDITOR": ":", "GIT_PREFIX": ""}
@@ -319,7 +319,7 @@ def _refusal(case: Case, examination: Examination, hooks: Sequence[Path], messag
                 limits=_COMMIT_LIMITS,
                 on_output=output.feed,
                 cancelled=verifiers.cancelled,
-                stdin=message.encode(),
+                stdin=verifiers.commit_message(case).encode(),
             )
     except RalphError as error:
         return f"the hooks could not be run: {error}"

@@ -16,7 +16,7 @@ from rulebook_ralph.verify.case import Case, Examination, Judgement, Verifiers
 from rulebook_ralph.verify.criteria import criteria_hold
 from rulebook_ralph.verify.evidence import Table
 from rulebook_ralph.verify.evidence_rules import evidence_holds, gates_hold, something_changed
-from rulebook_ralph.verify.hooks import commit_hooks_agree, hooks_after_gates, hooks_before_gates
+from rulebook_ralph.verify.hooks import commit_is_taken, hooks_after_gates, hooks_before_gates
 from rulebook_ralph.verify.review import reviewers_agree
 from rulebook_ralph.verify.rules import (
     agent_ended,
@@ -32,11 +32,6 @@ LONGEST_REASON = 120
 """A reason is one line; what is told of it in full stands in the feedback and the checks."""
 
 Rule = Callable[[Case, Examination], Verdict | None]
-
-
-def commit_is_taken(case: Case, examination: Examination) -> Verdict | None:
-    """The repository's own commit hooks agree to the commit."""
-    return commit_hooks_agree(case, examination, examination.verifiers.commit_message(case))
 
 
 RULES: tuple[Rule, ...] = (

@@ -24,7 +24,7 @@ from rulebook_ralph.verify import criteria
 from rulebook_ralph.verify.gates import GateRunner
 from rulebook_ralph.verify.hooks import (
     RULES,
-    commit_hooks_agree,
+    commit_is_taken,
     hook_input,
     hooks_after_gates,
     hooks_before_gates,
@@ -256,7 +256,7 @@ def _hook(made: Toy, name: str, text: str, folder: str = ".git/hooks") -> None:
 def _agree(made: Toy, runner: GateRunner, **values: Any) -> Verdict | None:
     case, examination = attempt(made, FILES, **values)
     examination.verifiers.gates = runner
-    return commit_hooks_agree(case, examination, "Add add\n\nRalph-Task: one\n")
+    return commit_is_taken(case, examination)
 
 
 def test_commit_hooks_see_the_candidate_staged_and_its_message(real: tuple[Toy, GateRunner]) -> None:

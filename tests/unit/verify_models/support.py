@@ -139,6 +139,7 @@ def attempt(
         cancelled=Event(),
         report=lambda _: None,
         say_once=lambda _: None,
+        commit_message=lambda case: f"{case.task.title}\n\nRalph-Task: {case.task.id}\n",
     )
     return case, Seen(case, cast("Any", verifiers), cast("Any", None))
 
