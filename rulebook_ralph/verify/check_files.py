@@ -145,12 +145,11 @@ def check_files(gates: Sequence[GateText], *reads: Read, more: Sequence[str] = (
     others: dict[str, Globs] = {}
     npm, words = NpmScripts(), set[str]()
     for gate in gates:
-        found = [_Texts(read, npm) for read in reads]
-        for texts in found:
-            texts.follow(gate)
-        for script in dict.fromkeys(script for texts in found for script in texts.scripts):
-            scripts[script] = (*scripts.get(script, ()), gate.name)
-        named = set().union(*(texts.words for texts in found))
+        run, named = dict[str, None](), set[str]()
+        for read in reads:
+            found = _followed(gate, read, npm)
+            run, named = run | found[0], named | found[1]
+        scripts |= {script: (*scripts.get(script, ()), gate.name) for script in run}
         words |= named
         globs = [glob for tool, several in OF_TOOLS.items() if tool in named for glob in several]
         if gate.is_test:
@@ -166,51 +165,51 @@ def check_files(gates: Sequence[GateText], *reads: Read, more: Sequence[str] = (
     )
 
 
-class _Texts:
-    """The texts that a gate runs, one leading to the next: its command, scripts, recipes, scripts of package.json."""
+def _followed(gate: GateText, read: Read, npm: NpmScripts) -> tuple[dict[str, None], set[str]]:
+    """The scripts that a gate runs, and the words of all that it runs: its command, scripts, recipes, scripts of
+    package.json, one leading to the next.
+    """
+    scripts, words, seen = dict[str, None](), set[str](), set[tuple[str, str]]()
+    waiting = [(text, gate.folder) for text in (gate.command, *gate.variables)]
+    while waiting and len(scripts) < _MOST_SCRIPTS:
+        text, folder = waiting.pop()
+        if (text, folder) in seen:  # a script of package.json that runs itself in each workspace
+            continue
+        seen.add((text, folder))
+        new = {posixpath.basename(word) for word in re.findall(r"[\w./:@+-]+", text)} - words
+        words |= new
+        named = [file for _, file in _runs_in(text)]
+        named += [file for tool in _RECIPES.keys() & new for file in _RECIPES[tool]]
+        for path, content in _scripts_of(named, folder, read):
+            if path not in scripts and path not in gate.product:
+                scripts[path] = None  # also one that is not there yet: the gate would run it
+                waiting.append((content, posixpath.dirname(path) if path.endswith(".mk") else folder))
+        for command, place in _commands_in(text):
+            if command[0] in _NPM:
+                given = next((after for word, after in pairwise(command) if word in _NPM_FOLDER), "")
+                within = posixpath.normpath(posixpath.join(folder, place, given))
+                names = [word for word in command[1:] if not word.startswith("-")]
+                waiting += [(each, within) for each in npm.follow(names, within, read)]
+    return scripts, words
 
-    def __init__(self, read: Read, npm: NpmScripts) -> None:
-        self._read = read
-        self._npm = npm
-        self.scripts: dict[str, None] = {}
-        self.words: set[str] = set()
 
-    def follow(self, gate: GateText) -> None:
-        waiting = [(text, gate.folder) for text in (gate.command, *gate.variables)]
-        read: set[tuple[str, str]] = set()
-        while waiting and len(self.scripts) < _MOST_SCRIPTS:
-            text, folder = waiting.pop()
-            if (text, folder) in read:  # a script of package.json that runs itself in each workspace
-                continue
-            read.add((text, folder))
-            words = {posixpath.basename(word) for word in re.findall(r"[\w./:@+-]+", text)} - self.words
-            self.words |= words
-            named = [file for _, file in _runs_in(text)]
-            named += [file for tool in _RECIPES.keys() & words for file in _RECIPES[tool]]
-            waiting += self._read_scripts(named, folder, gate.product)
-            for names, place in _npm_scripts_in(text):
-                within = posixpath.normpath(posixpath.join(folder, place))
-                waiting += [(command, within) for command in self._npm.follow(names, within, self._read)]
-
-    def _read_scripts(self, named: list[str], folder: str, product: frozenset[str]) -> Iterator[tuple[str, str]]:
-        """What those scripts run, and the modules that one in Python imports from its own folder, which holds no
-        product; each text with the folder that its names are meant in.
-        """
-        while named:
-            name = named.pop(0)
-            path = _inside(folder, name)
-            if path is None or path in self.scripts:
-                continue
-            content = (self._read(path) or "")[:_MOST_READ]
-            if name.endswith(".py") and "/" in name:
-                beside = (f"{posixpath.dirname(name)}/{module}.py" for module in _IMPORTED.findall(content))
-                named += [each for each in beside if self._read(_inside(folder, each) or "") is not None]
-            if path in product:
-                continue
-            self.scripts[path] = None  # also one that is not there yet: the gate would run it
-            own = posixpath.relpath(posixpath.dirname(path) or ".", folder)
-            content = _IN_OWN_FOLDER.sub(r"\1", _OWN_FOLDER.sub(own, content))
-            yield content, posixpath.dirname(path) if path.endswith(".mk") else folder
+def _scripts_of(named: list[str], folder: str, read: Read) -> Iterator[tuple[str, str]]:
+    """Those scripts, and the modules that one in Python imports from its own folder, which holds no product; each by
+    its path and text.
+    """
+    seen = set[str]()
+    while named:
+        name = named.pop(0)
+        path = _inside(folder, name)
+        if path is None or path in seen:
+            continue
+        seen.add(path)
+        content = (read(path) or "")[:_MOST_READ]
+        if name.endswith(".py") and "/" in name:
+            beside = (f"{posixpath.dirname(name)}/{module}.py" for module in _IMPORTED.findall(content))
+            named += [each for each in beside if read(_inside(folder, each) or "") is not None]
+        own = posixpath.relpath(posixpath.dirname(path) or ".", folder)
+        yield path, _IN_OWN_FOLDER.sub(r"\1", _OWN_FOLDER.sub(own, content))
 
 
 def programs_of(command: str, folder: str) -> Iterator[str]:
@@ -265,14 +264,6 @@ def _first_script(words: Sequence[str]) -> Sequence[str]:
         if not word.startswith("-") and _SCRIPT.fullmatch(word):
             return (word,)
     return [word for word in words if not word.startswith("-")][:1]
-
-
-def _npm_scripts_in(text: str) -> Iterator[tuple[list[str], str]]:
-    """The names behind `npm run`, whatever options stand between, and the folder that they are meant in."""
-    for words, folder in _commands_in(text):
-        if words[0] in _NPM:
-            place = next((after for word, after in pairwise(words) if word in _NPM_FOLDER), "")
-            yield [word for word in words[1:] if not word.startswith("-")], posixpath.join(folder, place)
 
 
 def _inside(folder: str, name: str) -> str | None:
