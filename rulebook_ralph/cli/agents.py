@@ -1,7 +1,7 @@
 """`ralph agents`: every agent that can be used, whether it is installed, and what is supported. Starts no work."""
 
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from threading import Thread
 from typing import Any
 
@@ -28,25 +28,28 @@ _NOT_SAID = "?"
 @click.command()
 @json_object
 @click.pass_obj
-def agents_command(app: App, *, json: bool) -> int:
+def agents_command(app: App, *, json: bool) -> None:
     """List the built-in agents, the configured ones and those of plug-ins: installed or not, version, and what of each
     is supported. The default is marked with a star.
 
     Asks each program for its version, all at once. No model is asked, so it costs nothing.
     """
     if find_root(app.cwd) is None:
-        settings = load_config(None, app.home, app.environment).config
+        config = load_config(None, app.home, app.environment).config
     else:
         opened = open_project(app)
         require_agreed(app, opened)
-        settings = opened.project.config
-    asked = {each.id: each for each in _settings(settings)}
-    answers = probe_all(asked.values(), app.environment)
-    agents = [_described(each, answers[each.id], settings) for each in asked.values()]
+        config = opened.project.config
+    configured = [each.id for each in config.tools.executors]  # one stands for its namesake
+    names = dict.fromkeys((*configured, *registry.known_types(), config.defaults.executor))
+    roster = Roster(config, {})
+    asked = [roster.settings_of(name) for name in names]
+    answers = probe_all(asked, app.environment)
+    agents = [_described(each, answers[each.id], config) for each in asked]
     with app.console(json=json) as console:
         if json:
             console.json({"agents": agents})
-            return 0
+            return
         console.table(
             ("", "agent", "type", "version", "permissions", "tokens", "cost", "session", "limits", "prompt"),
             map(_row, agents),
@@ -54,7 +57,6 @@ def agents_command(app: App, *, json: bool) -> int:
         for agent in agents:
             if agent["problem"] and (agent["default"] or agent["configured"]):
                 console.line(agent["problem"])
-    return 0
 
 
 def probe_all(asked: Collection[Executor], environment: Mapping[str, str]) -> dict[str, Probe]:
@@ -69,13 +71,6 @@ def probe_all(asked: Collection[Executor], environment: Mapping[str, str]) -> di
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
     return answers | dict(found)
-
-
-def _settings(settings: Config) -> Iterator[Executor]:
-    """The configured agents first, then those that need no configuration; a configured one stands for its namesake."""
-    roster, ids = Roster(settings, {}), [executor.id for executor in settings.tools.executors]
-    for executor in dict.fromkeys((*ids, *registry.known_types(), settings.defaults.executor)):
-        yield roster.settings_of(executor)
 
 
 def _probe(settings: Executor, environment: Mapping[str, str], probes: dict[str, Probe]) -> None:
