@@ -27,7 +27,6 @@ from rulebook_ralph.config.layers import (
 )
 from rulebook_ralph.config.template import SCHEMA_HINT, commented_config, keep_schema
 from rulebook_ralph.errors import ExitCode, RalphError
-from rulebook_ralph.process.tree import carries_mark
 from rulebook_ralph.tasks import disk
 from rulebook_ralph.tasks.disk import find_root
 from rulebook_ralph.tasks.plain_yaml import NotReadableError, read_yaml
@@ -35,7 +34,6 @@ from rulebook_ralph.tasks.text import JsonPath
 from rulebook_ralph.verify.redaction import MARK, Redactor
 
 _SHOWN = 10
-_NOT_HERE = "the configuration may not be changed"
 _USER = click.option("--user", is_flag=True, help="In your own file, for all projects, not in the project's.")
 
 
@@ -113,7 +111,7 @@ def show_command(app: App, /, *, key: str | None, origin: bool, json: bool) -> N
 
     Secrets are left out.
     """
-    loaded = _loaded(app)
+    loaded = load_config(find_root(app.cwd), app.home, app.environment)
     values = loaded.values
     path = place_of(key, values).path if key else ()
     shown = value_at(values, path)
@@ -137,7 +135,7 @@ def get_command(app: App, /, *, key: str) -> ExitCode:
 
     A secret that your environment holds too is left out, as everywhere; then stderr says so, and the exit code is 2.
     """
-    values = _loaded(app).values
+    values = load_config(find_root(app.cwd), app.home, app.environment).values
     value = value_at(values, place_of(key, values).path)
     text = value or "\n" if isinstance(value, str) else "\n".join(block_lines(value))
     with app.console() as console:
@@ -229,19 +227,12 @@ def path_command(app: App, /, *, user: bool) -> None:
             console.line(str(file) if user or file.exists() else f"{file} (not there)")
 
 
-def _loaded(app: App) -> LoadedConfig:
-    return load_config(find_root(app.cwd), app.home, app.environment)
-
-
 def _to_change(app: App, *, user: bool) -> ConfigFile:
     """The user's own file, or that of the project around the current folder. Raises RalphError without one, and within
     an agent's process tree.
     """
+    refuse_agents(app, "the configuration may not be changed")
     root = find_root(app.cwd)
-    if root is not None:
-        refuse_agents(app, _NOT_HERE)
-    elif carries_mark(app.environment):
-        raise RalphError(f"this runs inside an agent's process tree, where {_NOT_HERE}")
     if user:
         own = user_config(app.home, app.environment)
         return ConfigFile(own, str(own), root)

@@ -111,7 +111,8 @@ def refuse_agents(app: App, what: str) -> None:
     """
     from rulebook_ralph.process.tree import carries_mark  # noqa: PLC0415 - psutil
 
-    if carries_mark(app.environment) or _within_run(private_folder(StateFolder(project_root(app))) / "lock"):
+    private = entry.private_folder(str(app.cwd))
+    if carries_mark(app.environment) or (private is not None and _within_run(Path(private) / "lock")):
         raise RalphError(f"this runs inside an agent's process tree, where {what}")
 
 
