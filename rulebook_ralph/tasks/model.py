@@ -137,21 +137,8 @@ class Task(Value, frozen=True, kw_only=True):
     """Keys Ralph does not know, kept as they were; never written under this name."""
 
 
-LOOP_FIELDS = (
-    "stage",
-    "attempts",
-    "iteration_number",
-    "settled_iteration",
-    "started_at",
-    "completed_at",
-    "blocked_reason",
-    "retry_after",
-    "summary",
-    "completion_summary",
-    "cost_usd",
-    "tokens",
-)
-"""Fields of a task that the loop sets."""
+LOOP_FIELDS = Task.__struct_fields__[Task.__struct_fields__.index("stage") : Task.__struct_fields__.index("extra")]
+"""Fields of a task that the loop sets: the second block."""
 
 
 class Prd(Value, frozen=True, kw_only=True):

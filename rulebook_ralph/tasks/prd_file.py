@@ -15,7 +15,7 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks import disk, json_file
 from rulebook_ralph.tasks.criteria_reading import completion_faults, override_faults, task_in_one_form
 from rulebook_ralph.tasks.model import PRD_VERSION, Json, Prd, Task, Totals, problem_with_id
-from rulebook_ralph.tasks.text import Fault, escaped, nearest, some
+from rulebook_ralph.tasks.text import Fault, JsonPath, escaped, nearest, some
 
 PRD_NAME = ".rulebook-ralph/prd.json"
 NEWER = f"is of a format newer than {PRD_VERSION}, made by a newer Ralph; upgrade Ralph to use it"
@@ -101,59 +101,50 @@ def refuse_newer(raw: Any, name: str) -> None:
 
 
 def problems_of(prd: Prd) -> tuple[Fault, ...]:
-    """Everything wrong with the meaning of a PRD, each kind in file order, a dependency cycle last."""
-    tasks = prd.tasks
-    of_tasks = (*_id_faults(tasks), *_task_faults(tasks), *_dependency_faults(tasks))
-    return (*_project_faults(prd), *of_tasks, *_cycle_faults(tasks))
+    """Everything wrong with the meaning of a PRD: of the list, of its tasks in file order, a dependency cycle last."""
+    return (*_list_faults(prd), *_task_faults(prd.tasks), *_cycle_faults(prd.tasks))
 
 
-def _project_faults(prd: Prd) -> Iterator[Fault]:
+def _list_faults(prd: Prd) -> Iterator[Fault]:
     if prd.version < 1:
         yield Fault(("version",), f"expected 1, got {prd.version}")
     if not prd.project.strip():
         yield Fault(("project",), "must not be empty")
-    for name, value in (("project", prd.project), ("branch", prd.branch or "")):
+    for name, value in (("project", prd.project), ("branch", prd.branch)):
         if "\0" in value:
             yield Fault((name,), "must not hold a NUL character")
     yield from json_file.nesting_faults(prd.extra, ())
     yield from json_file.nesting_faults(prd.totals.extra, ("totals",))
 
 
-def _id_faults(tasks: tuple[Task, ...]) -> Iterator[Fault]:
-    first_use: dict[str, int] = {}
+def _task_faults(tasks: tuple[Task, ...]) -> Iterator[Fault]:
+    known, first_use = {task.id for task in tasks}, dict[str, int]()
     for index, task in enumerate(tasks):
+        path = ("tasks", index)
         if problem := problem_with_id(task.id):
-            yield Fault(("tasks", index, "id"), problem)
+            yield Fault((*path, "id"), problem)
         before = first_use.setdefault(task.id.casefold(), index)
         if before != index:
             rule = "" if tasks[before].id == task.id else "; ids differ by more than case"
-            yield Fault(("tasks", index, "id"), f"'{escaped(task.id)}' is the id of a task that is there already{rule}")
-
-
-def _task_faults(tasks: tuple[Task, ...]) -> Iterator[Fault]:
-    for index, task in enumerate(tasks):
-        path = ("tasks", index)
+            yield Fault((*path, "id"), f"'{escaped(task.id)}' is the id of a task that is there already{rule}")
         if task.priority < 1:
             yield Fault((*path, "priority"), f"expected 1 (the highest) or more, got {task.priority}")
-        if task.completion:
+        if task.completion or task.overrides:
             yield from completion_faults(task.completion, (*path, "completion"))
-        if task.overrides:
             yield from override_faults(task.overrides, (*path, "overrides"))
         yield from json_file.nesting_faults(task.metadata, (*path, "metadata"))
         yield from json_file.nesting_faults(task.extra, path)
+        yield from _dependency_faults(task, path, known)
 
 
-def _dependency_faults(tasks: tuple[Task, ...]) -> Iterator[Fault]:
-    known = {task.id for task in tasks}
-    for index, task in enumerate(tasks):
-        for place, dependency in enumerate(task.dependencies):
-            path = ("tasks", index, "dependencies", place)
-            if dependency == task.id:
-                yield Fault(path, f"task '{escaped(task.id)}' depends on itself")
-            elif dependency not in known:
-                near = nearest(dependency, known) if len(known) <= _MOST_COMPARED else ""
-                hint = f"; did you mean '{escaped(near)}'?" if near else ""
-                yield Fault(path, f"there is no task '{escaped(dependency)}'{hint}")
+def _dependency_faults(task: Task, path: JsonPath, known: set[str]) -> Iterator[Fault]:
+    for place, dependency in enumerate(task.dependencies):
+        if dependency == task.id:
+            yield Fault((*path, "dependencies", place), f"task '{escaped(task.id)}' depends on itself")
+        elif dependency not in known:
+            near = nearest(dependency, known) if len(known) <= _MOST_COMPARED else ""
+            hint = f"; did you mean '{escaped(near)}'?" if near else ""
+            yield Fault((*path, "dependencies", place), f"there is no task '{escaped(dependency)}'{hint}")
 
 
 def _cycle_faults(tasks: tuple[Task, ...]) -> Iterator[Fault]:
