@@ -38,6 +38,9 @@ def package(scripts: dict[str, str], **more: object) -> str:
     return json.dumps({"scripts": scripts, **more})
 
 
+NODE = package({"test": "x"})
+
+
 @each_of(
     ("files", "expected"),
     [
@@ -209,7 +212,7 @@ def test_without_uv_its_lock_file_is_no_reason_to_start_it(tmp_path: Path) -> No
 
 
 def test_scripts_of_node_are_told_that_nobody_watches(tmp_path: Path) -> None:
-    assert write(tmp_path, {"package.json": package({"test": "x"})}).steps[0].env == {"CI": "1"}
+    assert write(tmp_path, {"package.json": NODE}).steps[0].env == {"CI": "1"}
 
 
 def run(root: Path, found: Discovery, kind: str) -> subprocess.CompletedProcess[str]:
@@ -259,14 +262,15 @@ def test_npm_hands_on_what_makes_a_script_end(tmp_path: Path) -> None:
 
 
 PYTEST = '[project]\nname = "x"\nversion = "1"\n'
+TESTED = f"{PYTEST}[tool.pytest]\n"
 
 
 @each_of(
     ("files", "setup", "link"),
     [
         ({"Makefile": "test:\n\ttrue\n", ".venv/bin/python": ""}, "", (".venv",)),
-        ({"pyproject.toml": f"{PYTEST}[tool.pytest]\n"}, "", ()),  # nothing is required
-        ({"pyproject.toml": f"{PYTEST}[tool.pytest]\n", "venv/bin/python": ""}, "", ("venv",)),
+        ({"pyproject.toml": TESTED}, "", ()),  # nothing is required
+        ({"pyproject.toml": TESTED, "venv/bin/python": ""}, "", ("venv",)),
         (
             {"pyproject.toml": f'{PYTEST}dependencies = ["six"]\n[tool.pytest]\n'},
             "python3 -m venv .venv && .venv/bin/pip install -q -e . pytest",
@@ -319,31 +323,14 @@ PYTEST = '[project]\nname = "x"\nversion = "1"\n'
             "POETRY_VIRTUALENVS_IN_PROJECT=true poetry install",
             (),
         ),
-        ({"package.json": package({"test": "x"}), "package-lock.json": "{}"}, "npm ci", ()),
+        ({"package.json": NODE, "package-lock.json": "{}"}, "npm ci", ()),
+        ({"package.json": NODE, "pnpm-lock.yaml": "", "node_modules/a/b": ""}, "pnpm install --frozen-lockfile", ()),
+        ({"package.json": NODE, "yarn.lock": ""}, "yarn install --frozen-lockfile", ()),
+        ({"package.json": NODE, "yarn.lock": "", ".yarnrc.yml": ""}, "yarn install --immutable", ()),
+        ({"package.json": package({"test": "x"}, dependencies={"a": "1"})}, "npm install --no-package-lock", ()),
+        ({"package.json": NODE}, "", ()),
         (
-            {"package.json": package({"test": "x"}), "pnpm-lock.yaml": "", "node_modules/a/b": ""},
-            "pnpm install --frozen-lockfile",
-            (),
-        ),
-        ({"package.json": package({"test": "x"}), "yarn.lock": ""}, "yarn install --frozen-lockfile", ()),
-        (
-            {"package.json": package({"test": "x"}), "yarn.lock": "", ".yarnrc.yml": ""},
-            "yarn install --immutable",
-            (),
-        ),
-        (
-            {"package.json": package({"test": "x"}, dependencies={"a": "1"})},
-            "npm install --no-package-lock",
-            (),
-        ),
-        ({"package.json": package({"test": "x"})}, "", ()),
-        (
-            {
-                "package.json": package({"test": "x"}),
-                "package-lock.json": "{}",
-                "uv.lock": "",
-                "pyproject.toml": "[tool.ruff]",
-            },
+            {"package.json": NODE, "package-lock.json": "{}", "uv.lock": "", "pyproject.toml": "[tool.ruff]"},
             "uv sync && npm ci",
             (),
         ),
@@ -368,7 +355,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_without_its_package_manager_what_is_installed_is_linked(tmp_path: Path) -> None:
-    files = {"package.json": package({"test": "x"}), "pnpm-lock.yaml": "", "node_modules/a/b": ""}
+    files = {"package.json": NODE, "pnpm-lock.yaml": "", "node_modules/a/b": ""}
     found = write(tmp_path, files, "/nowhere")
     assert (found.workspace.setup, found.workspace.link) == ("", ("node_modules",))
     assert "pnpm is not on PATH" in found.notes[0]
