@@ -2,7 +2,7 @@
 
 import heapq
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from rulebook_ralph.tasks.model import VERIFY, Prd, Task
 
@@ -31,46 +31,48 @@ def may_run_beside_others(task: Task) -> bool:
 def next_task(
     prd: Prd, *, only: Collection[str] = (), reopen: Collection[str] = (), busy: Collection[str] = ()
 ) -> Task | None:
-    """The task to work on, or None: the first of the plan. Those that are `busy` are out of the question."""
-    return next(_in_order(prd, only, reopen, busy), None)
-
-
-def plan(prd: Prd, *, only: Collection[str] = (), reopen: Collection[str] = ()) -> tuple[Task, ...]:
-    """The order in which tasks would be worked on if each were completed at its first attempt.
+    """The task to work on, or None. Those that are `busy` are out of the question.
 
     A task already in iteration goes on first: work of it may be kept. Then the pending one with the highest priority
     (1 is highest) whose dependencies are all completed; ties by order in the file. `only` restricts to those ids;
     blocked tasks named in `reopen` come after all pending ones.
     """
-    return tuple(_in_order(prd, only, reopen, ()))
+    completed = {task.id for task in prd.tasks if task.status == "completed"}
+    ranks = (
+        (rank, place)
+        for place, task in enumerate(prd.tasks)
+        if (rank := _rank(task, only, reopen)) and task.id not in busy and completed.issuperset(task.dependencies)
+    )
+    found = min(ranks, default=None)
+    return prd.tasks[found[1]] if found else None
 
 
-def _in_order(prd: Prd, only: Collection[str], reopen: Collection[str], busy: Collection[str]) -> Iterator[Task]:
+def plan(prd: Prd, *, only: Collection[str] = (), reopen: Collection[str] = ()) -> tuple[Task, ...]:
+    """The order in which tasks would be worked on if each were completed at its first attempt."""
     completed = {task.id for task in prd.tasks if task.status == "completed"}
     needs: dict[str, set[str]] = {}
     waiting: dict[str, list[tuple[tuple[int, int], int, Task]]] = defaultdict(list)
     ready = []
     for place, task in enumerate(prd.tasks):
-        rank = _rank(task, reopen) if task.id not in busy and (not only or task.id in only) else None
-        if rank is None:
-            continue
-        if not task.dependencies or not (open_needs := set(task.dependencies) - completed):
-            ready.append((rank, place, task))
-            continue
-        needs[task.id] = open_needs
-        for needed in open_needs:
-            waiting[needed].append((rank, place, task))
+        if rank := _rank(task, only, reopen):
+            needs[task.id] = set(task.dependencies) - completed
+            for needed in needs[task.id]:
+                waiting[needed].append((rank, place, task))
+            ready += [] if needs[task.id] else [(rank, place, task)]
     heapq.heapify(ready)
+    order: list[Task] = []
     while ready:
-        _, _, task = heapq.heappop(ready)
-        yield task
-        for freed in waiting[task.id]:
-            needs[freed[2].id].discard(task.id)
+        order.append(heapq.heappop(ready)[2])
+        for freed in waiting[order[-1].id]:
+            needs[freed[2].id].discard(order[-1].id)
             if not needs[freed[2].id]:
                 heapq.heappush(ready, freed)
+    return tuple(order)
 
 
-def _rank(task: Task, reopen: Collection[str]) -> tuple[int, int] | None:
+def _rank(task: Task, only: Collection[str], reopen: Collection[str]) -> tuple[int, int] | None:
+    if only and task.id not in only:
+        return None
     if task.status == "in_iteration":
         return (0, 0)
     if task.status == "pending":
