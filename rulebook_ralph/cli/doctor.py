@@ -4,6 +4,7 @@ import platform
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -35,6 +36,7 @@ _LEAST_FREE = 1024**3
 _NOT_FOUND = 127
 _SETUP_FAILED = "not run: workspace.setup failed"
 _HOOKS = ("pre-commit", "commit-msg")
+_UNUSABLE = Diagnosis("unknown", "not looked at: the project or its configuration cannot be used")
 
 
 @click.command()
@@ -86,14 +88,23 @@ def _looks(
     app: App, *, gates: bool, trusted: bool, cancelled: Cancellation
 ) -> Iterator[tuple[str, Callable[[], Iterable[Diagnosis]]]]:
     """What is looked at, in groups, each to be read to its end before the next."""
-    opened, problem = _opened(app, trusted=trusted)
-    prd = _task_list(app)
+    opened: OpenedProject | None = None
+    problem: RalphError | None = None
+    try:  # nothing is run that nobody agreed to
+        found = open_project(app)
+        require_agreed(app, found, trusted=trusted, asks=False)
+        opened = found
+    except RalphError as error:
+        problem = error
+    prd: Prd | None = None
+    with suppress(RalphError):  # what is wrong with it is said of the files
+        prd = prd_file.read_prd(StateFolder(project_root(app)).prd)
     yield "git", lambda: _git(app, prd)
     yield "Ralph", lambda: _ralph(app, opened, problem, prd)
-    yield "agents", lambda: _agents(app, opened, prd)
+    yield "agents", lambda: of_agents(app, opened, prd) if opened else [_UNUSABLE]
     yield "lock", lambda: _lock(app, prd)
     yield "system", lambda: _system(app, opened)
-    yield "gates", lambda: _gates(opened, prd, run=gates, cancelled=cancelled)
+    yield "gates", lambda: _gates(opened, prd, run=gates, cancelled=cancelled) if opened else [_UNUSABLE]
 
 
 def _safely(look: Callable[[], Iterable[Diagnosis]]) -> Iterator[Diagnosis]:
@@ -106,23 +117,6 @@ def _safely(look: Callable[[], Iterable[Diagnosis]]) -> Iterator[Diagnosis]:
         yield wrong(str(error), "see what git says there: git status")
     except OSError as error:
         yield wrong(f"cannot look further: {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
-
-
-def _opened(app: App, *, trusted: bool) -> tuple[OpenedProject | None, RalphError | None]:
-    """The project as a run would have it, or why not; nothing of it is run that nobody agreed to."""
-    try:
-        opened = open_project(app)
-        require_agreed(app, opened, trusted=trusted, asks=False)
-    except RalphError as error:
-        return None, error
-    return opened, None
-
-
-def _task_list(app: App) -> Prd | None:
-    try:
-        return prd_file.read_prd(StateFolder(project_root(app)).prd)
-    except RalphError:
-        return None  # what is wrong with it is said of the files
 
 
 def _git(app: App, prd: Prd | None) -> Iterator[Diagnosis]:
@@ -195,13 +189,6 @@ def _ralph(app: App, opened: OpenedProject | None, problem: RalphError | None, p
             yield ok(f"notifications: {counted(len(urls), 'address', 'addresses')}")
 
 
-def _agents(app: App, opened: OpenedProject | None, prd: Prd | None) -> Iterator[Diagnosis]:
-    if opened is None:
-        yield Diagnosis("unknown", "not looked at: the project or its configuration cannot be used")
-    else:
-        yield from of_agents(app, opened, prd)
-
-
 def _lock(app: App, prd: Prd | None) -> Iterator[Diagnosis]:
     _, repository = open_root(app)
     folder = StateFolder(project_root(app))
@@ -242,10 +229,7 @@ def _system(app: App, opened: OpenedProject | None) -> Iterator[Diagnosis]:
             yield warning(f"only {free / 1024**3:,.1f} GB free in {path}", "make room: a full disk ends a run")
 
 
-def _gates(opened: OpenedProject | None, prd: Prd | None, *, run: bool, cancelled: Cancellation) -> Iterator[Diagnosis]:
-    if opened is None:
-        yield Diagnosis("unknown", "not run: the project or its configuration cannot be used")
-        return
+def _gates(opened: OpenedProject, prd: Prd | None, *, run: bool, cancelled: Cancellation) -> Iterator[Diagnosis]:
     config, steps = opened.project.config, opened.project.config.verification.gates
     if opened.found is not None:
         found = "; ".join(f"{step.name}: {step.command}" for step in steps)

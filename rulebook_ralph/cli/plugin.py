@@ -76,9 +76,7 @@ def install_command(app: App, /, *, scope: Scope, driver: Driver, force: bool) -
         console.line(f"{folder}: {'written' if changed else 'up to date'}")
         if shutil.which("ralph", path=app.environment.get("PATH")) is None:
             console.line("there is no 'ralph' on PATH, where the plugin looks for it")
-        console.line(
-            "in Claude Code, in a folder that it was told to trust, from the next session on: /ralph:implement"
-        )
+        console.line("in Claude Code, in a folder that it trusts, from the next session on: /ralph:implement")
 
 
 @plugin_command.command("uninstall")
@@ -183,10 +181,12 @@ def script_of(app: App, root: Path) -> Path:
     for name in (f"{name}@{_MARKETPLACE}" for name in _NAMES):
         entries = plugins.get(name) if enabled.get(name) is True else None
         for each in entries if isinstance(entries, list) else [entries]:  # before version 2 there was one
-            if isinstance(each, Mapping) and _holds_for(each, str(root)):
-                script = Path(str(each.get("installPath", ""))) / _SCRIPT
-                if script.is_file():
-                    return script
+            if not isinstance(each, Mapping):
+                continue
+            script = Path(str(each.get("installPath", ""))) / _SCRIPT
+            is_for_all = each.get("scope", "user") not in ("project", "local")
+            if (is_for_all or each.get("projectPath") == str(root)) and script.is_file():
+                return script
     raise RalphError(
         f"the plugin ralph-loop is not installed; in Claude Code: /plugin install {_NAMES[0]}@{_MARKETPLACE} "
         f"(before it was renamed: /plugin install {_NAMES[1]}@{_MARKETPLACE}); nothing was changed"
@@ -208,12 +208,7 @@ def start_official(app: App, root: Path, script: Path, prompt: str, *, most: int
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        why = getattr(error, "strerror", None) or f"it has not ended within {_SETTING_UP:.0f} s"
-        raise RalphError(f"{script} failed: {why}", exit_code=ExitCode.AGENT) from error
+        raise RalphError(f"{script} failed: {error}", exit_code=ExitCode.AGENT) from error
     if done.returncode != 0:
-        why = done.stderr.strip()[:300]
-        raise RalphError(f"{script} failed ({done.returncode}): {why}", exit_code=ExitCode.AGENT)
-
-
-def _holds_for(entry: Mapping[str, object], project: str) -> bool:
-    return entry.get("scope", "user") not in ("project", "local") or entry.get("projectPath") == project
+        told = f"{script} failed ({done.returncode}): {done.stderr.strip()[:300]}"
+        raise RalphError(told, exit_code=ExitCode.AGENT)
