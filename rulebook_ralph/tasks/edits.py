@@ -12,7 +12,7 @@ from rulebook_ralph.tasks.criteria_reading import canonical, completion_faults, 
 from rulebook_ralph.tasks.lifecycle import IllegalTransition, Trigger, advance
 from rulebook_ralph.tasks.model import LOOP_FIELDS, Json, Prd, Status, Task, Value
 from rulebook_ralph.tasks.prd_file import problems_of
-from rulebook_ralph.tasks.struct_reading import camel, explained
+from rulebook_ralph.tasks.struct_reading import camel, first_fault
 from rulebook_ralph.tasks.text import Fault, counted, dotted, escaped, nearest, some
 
 _ENTRY = "$extra"
@@ -133,10 +133,11 @@ def _with_words(task: Task, words: Json, faults: list[Fault]) -> Task:
     before = len(faults)
     faults += [Fault((key,), told) for key in words if (told := _misplaced(key, task.extra))]
     written = {key: value for key, value in words.items() if key in WORDS}
+    whole = {"title": "", **written, "id": task.id}
     try:
-        read = msgspec.convert({"title": "", **written, "id": task.id}, Task)
+        read = msgspec.convert(whole, Task)
     except msgspec.ValidationError as error:
-        faults.append(explained(error, Task))
+        faults.append(first_fault(whole, Task, error))
         return task
     if not read.title.strip():
         faults.append(Fault(("title",), "must not be empty"))

@@ -13,7 +13,7 @@ import msgspec
 
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks.model import Json, Value
-from rulebook_ralph.tasks.struct_reading import explained
+from rulebook_ralph.tasks.struct_reading import first_fault
 from rulebook_ralph.tasks.text import Fault, JsonPath, Problem, json_path
 
 EXTRA = "$extra"
@@ -66,7 +66,7 @@ def convert(raw: Any, kind: type[_V], data: bytes, name: str) -> _V:
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
-        raise refusal(name, data, explained(error, kind)) from None
+        raise refusal(name, data, first_fault(raw, kind, error)) from None
 
 
 def refusal(name: str, data: bytes, fault: Fault, *, more: int = 0) -> RalphError:

@@ -40,10 +40,7 @@ _DURATION = re.compile(
 _UNIT = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _UPPER = re.compile(r"_([a-z0-9])")
 
-_PLACE = re.compile(r" - at `(?:key in )?\$?(?P<path>.*)`$", re.DOTALL)
-_STEP = re.compile(r"\[(?P<index>\d+)\]|\.(?P<key>[^.\[\]]+)|\[\.\.\.\]")
 _EXPECTED = re.compile(r"Expected `(?P<expected>[^`]*)`(?P<bound> [^`]*?)?(?:, got `(?P<got>[^`]*)`)?$")
-_MISSING = re.compile(r"Object missing required field (`[^`]*`)")
 _WORDS = {
     "int": "a whole number",
     "float": "a number",
@@ -200,11 +197,12 @@ def _leaf(value: Any, annotation: Any, path: JsonPath, faults: list[Fault]) -> A
     try:
         return msgspec.convert(value, annotation)
     except msgspec.ValidationError as error:
-        fault = explained(error, annotation)
-        if "matching regex" in fault.message:
+        reason = str(error).partition(" - at `")[0]
+        if "matching regex" in reason:
             got = f", got '{escaped(value)}'" if isinstance(value, str) and value.strip() else ""
-            fault = Fault(fault.path, f"{_said_by(annotation)}{got}")
-        faults.append(Fault((*path, *fault.path), fault.message))
+            faults.append(Fault(path, f"{_said_by(annotation)}{got}"))
+        else:
+            faults.append(Fault(path, _sentence(reason, annotation)))
         return value
 
 
@@ -214,46 +212,11 @@ def _said_by(annotation: Any) -> str:
     return next(metas, "") or next(filter(None, map(_said_by, get_args(annotation))), "")
 
 
-def _kind(value: Any) -> str:
-    kinds = {dict: "keys and values", list: "a list", str: "a string", bool: "true or false", int: "a number"}
-    return kinds.get(type(value), "nothing" if value is None else "a number" if isinstance(value, float) else "a date")
-
-
-# What msgspec says
-
-
-def explained(error: msgspec.ValidationError, expected: Any) -> Fault:
-    """Where and why msgspec refused a document of the type `expected`, so that a person knows what belongs there."""
-    text = str(error)
-    place = _PLACE.search(text)
-    path: list[str | int] = []
-    for step in _STEP.finditer(place["path"]) if place else ():
-        if not (step["index"] or step["key"]):
-            break
-        path.append(int(step["index"]) if step["index"] else step["key"])
-    reason = text[: place.start()] if place else text
-    return Fault(tuple(path), _sentence(reason, _type_at(expected, path))[:LONGEST_MESSAGE])
-
-
-def _type_at(annotation: Any, path: list[str | int]) -> Any:
-    for step in path:
-        struct = struct_in(annotation)
-        if isinstance(step, int):
-            annotation = item_type(annotation)
-        elif struct is not None:
-            annotation = next((field.type for field in fields_of(struct) if field.encode_name == step), None)
-        else:
-            return None
-    return annotation
-
-
 def _sentence(reason: str, annotation: Any) -> str:
-    allowed = choices(annotation)
-    if allowed and not reason.startswith("Object"):
+    """What msgspec says of a value, in the words of a person."""
+    if allowed := choices(annotation):
         given = reason.partition("Invalid enum value ")[2]
         return f"expected one of {', '.join(allowed)}" + (f", got {escaped(given)}" if given else "")
-    if missing := _MISSING.match(reason):
-        return f"{missing[1]} is missing"
     if expected := _EXPECTED.match(reason):
         got = f", got {_words(expected['got'])}" if expected["got"] else ""
         return f"expected {_words(expected['expected'])}{expected['bound'] or ''}{got}"
@@ -262,3 +225,15 @@ def _sentence(reason: str, annotation: Any) -> str:
 
 def _words(kinds: str) -> str:
     return " or ".join(_WORDS.get(kind, kind) for kind in kinds.split(" | "))
+
+
+def _kind(value: Any) -> str:
+    kinds = {dict: "keys and values", list: "a list", str: "a string", bool: "true or false", int: "a number"}
+    return kinds.get(type(value), "nothing" if value is None else "a number" if isinstance(value, float) else "a date")
+
+
+def first_fault(value: Any, struct: type[msgspec.Struct], error: msgspec.ValidationError) -> Fault:
+    """Where and why msgspec refused a document, so that a person knows what belongs there."""
+    faults: list[Fault] = []
+    read_struct(value, struct, (), faults)
+    return faults[0] if faults else Fault((), escaped(str(error), LONGEST_MESSAGE))

@@ -19,7 +19,7 @@ from rulebook_ralph.tasks import disk, json_file
 from rulebook_ralph.tasks.history import ITERATION_KEYS, Iteration
 from rulebook_ralph.tasks.model import PRD_VERSION, Json, Prd, Task
 from rulebook_ralph.tasks.prd_file import PRD_KEYS, PRD_NAME, TASK_KEYS, problems_of, refuse_newer, with_unknown_keys
-from rulebook_ralph.tasks.struct_reading import camel, explained
+from rulebook_ralph.tasks.struct_reading import camel, first_fault
 from rulebook_ralph.tasks.text import LONGEST_MESSAGE, Fault, Problem, escaped, json_path, nearest
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _form_faults(raw: Any, whole: Any, kind: type[msgspec.Struct], schema: Json)
         validator = Draft202012Validator(schema, registry=Registry())  # an empty registry fetches nothing
         try:
             errors = islice(validator.iter_errors(raw), MOST_PROBLEMS)
-            return [fault for error in errors for fault in _of_schema(error)] or [explained(refusal, kind)]
+            return [fault for error in errors for fault in _of_schema(error)] or [first_fault(whole, kind, refusal)]
         except RecursionError:
             return [Fault((), "is nested too deeply")]
     return []

@@ -151,7 +151,7 @@ BAD_PRDS = {
     "deep metadata": (_prd_text('{"id": "a", "title": "t", "metadata": {"x":\n' + '{"y": [' * 101 + "]}" * 101 + "}}"), "p.json:7: $.tasks[1].metadata.x: is nested more than 200 deep"),
     "number": (b'{"version":1,"project":"p 1e999",\n "tasks":[{"id":"a","title":"A",\n"x":[-2.5, 1e999]}]}', "out of range"),
     "known number": (_prd_text('{"id": "a", "title": "t", "overrides": {"x": 1e999}}'), "out of range"),
-    "list": (b"[]", "p.json:1: $: expected an object, got a list"),
+    "list": (b"[]", "p.json:1: $: expected keys and values, got a list"),
     "no version": (b'{"project": "p"}', "p.json:1: $: `version` is missing"),
     "future": (b'{"version": 2, "tasks": 7}', "p.json: version 2 is of a format newer than 1"),
     "no id": (_prd_text('{"title": "t"}'), "p.json:6: $.tasks[1]: `id` is missing"),
