@@ -1,4 +1,4 @@
-"""`ralph plan` and `ralph review` with an agent that answers what it is told to, and the plugin's files."""
+"""`ralph plan` and `ralph review` with an agent that answers what it is told to."""
 
 import json
 import shutil
@@ -214,20 +214,3 @@ def test_a_review_of_the_branch(tmp_path: Path, answer: object, code: int) -> No
         (run,) = project.ralph("review", "--sarif").json["runs"]
         assert [each["level"] for each in run["results"]] == ["error"]
     assert "there is no commit 'nowhere'" in project.ralph("review", "--base", "nowhere").err
-
-
-def test_the_plugin_is_written_brought_up_to_date_and_removed(tmp_path: Path) -> None:
-    project = make_project(tmp_path)
-    folder = project.root / ".claude" / "skills" / "ralph"
-    assert project.ralph("plugin", "install").code == 0
-    assert "up to date" in project.ralph("plugin", "install").out
-    manifest = json.loads((folder / ".claude-plugin" / "plugin.json").read_text())
-    assert manifest["name"] == "ralph"
-    edited = folder / "commands" / "next.md"
-    edited.write_text("mine")
-    ran = project.ralph("plugin", "uninstall")
-    assert (ran.code, edited.read_text()) == (ExitCode.INVALID, "mine")
-    assert "commands/next.md" in ran.err
-    assert project.ralph("plugin", "uninstall", "--force").code == 0
-    assert not folder.exists()
-    assert project.ralph("plugin", "uninstall").code == ExitCode.INVALID

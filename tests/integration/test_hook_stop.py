@@ -157,16 +157,20 @@ def test_an_edit_by_command_counts_at_the_next_stop(session: Session) -> None:
     assert [task.id for task in project.prd.tasks] == ["one", "two", "three"]
 
 
+LEAVES = {
+    "a branch of its own": ["switch -q -c mine", "add work", "commit -q -m mine"],
+    "a commit": ["add work", "commit -q -m mine"],
+    "staged": ["add work/two.txt"],
+}
+THOROUGH = {"main": ["switch -q main"], "no branch": ["checkout -q --detach"]}
+
+
 @pytest.mark.parametrize(
     "leaves",
     [
-        ["switch -q main"],
-        ["switch -q -c mine", "add work", "commit -q -m mine"],
-        ["add work", "commit -q -m mine"],
-        ["checkout -q --detach"],
-        ["add work/two.txt"],
+        *(pytest.param(leaves, id=name) for name, leaves in LEAVES.items()),
+        *(pytest.param(leaves, id=name, marks=pytest.mark.thorough) for name, leaves in THOROUGH.items()),
     ],
-    ids=["main", "a branch of its own", "a commit", "no branch", "staged"],
 )
 def test_what_the_session_does_to_head_branch_and_index_has_no_part_in_its_commit(
     session: Session, leaves: list[str]
@@ -505,6 +509,8 @@ def test_the_plugin_is_installed_edited_and_removed(project: Project, surroundin
         assert command.read_text() == "mine\n"
     assert project.ralph("plugin", "uninstall", "--force").code == 0
     assert [path.name for path in folder.rglob("*") if path.is_file()] == ["own.md"]
+    (folder / "commands" / "own.md").unlink()
+    assert project.ralph("plugin", "uninstall").code == 2
 
 
 def test_the_plugin_is_not_written_through_a_link(project: Project, tmp_path: Path) -> None:
