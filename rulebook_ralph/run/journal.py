@@ -7,7 +7,7 @@ when it was done already, so recovery does them again.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
@@ -26,6 +26,7 @@ from rulebook_ralph.tasks.model import LAST_ITERATION, STATE_FOLDER, Prd, Task
 
 _OPEN = re.compile(r"^Open:((?: \d+)+)$", re.MULTILINE)
 _FILES = re.compile(r"^Files:((?: [\w./-]+)+)$", re.MULTILINE)
+_RECORD = re.compile(r"history/iteration-(\d+)\.json")
 PROGRESS = "progress.txt"
 
 
@@ -52,8 +53,11 @@ class Journal:
             notice=notice,
             aside=project.private if project.private.is_dir() else None,
         )
-        self._progress = self._progress_text()
-        self._number = max([0, *history.numbers(project.folder), *self._open, self._highest_in_refs()])
+        data = disk.content_of(project.folder.progress)
+        header = progress.header(prd.project, created_at=clock.iso(), task_count=len(prd.tasks))
+        self._progress = header if data is None else data.decode("utf-8", "surrogateescape")
+        in_refs = attempts.highest_number(project.repository, prd.project)
+        self._number = max([0, *history.numbers(project.folder), *self._open, in_refs])
         if self._number >= LAST_ITERATION:
             raise RalphError(
                 f"no iteration number is left after {self._number}; remove what is none of Ralph's own: "
@@ -160,15 +164,10 @@ class Journal:
     def settle(self, record: Iteration, decision: Decision, *, reason: str) -> Iteration:
         """The steps after the branch: prd.json, progress.txt, the record in phase settled; returns that."""
         prd = lifecycle.settled(self.prd, record, decision, at=self.now())
-        if not progress.has_entry(self._progress, record.iteration_number):
-            learnings = progress.unheard(self._progress, record.parsed.learnings if record.parsed else ())
-            self._progress += progress.closing(self._progress) + _entry(
-                _as_settled(record, decision), completes=not reason, reason=reason, learnings=learnings
-            )
         settled = _as_settled(record, decision)
         self._open.discard(record.iteration_number)
         self._last[record.task_id] = settled
-        self._unwritten[PROGRESS] = _bytes(self._progress)  # made from the records, so not saved with each of them
+        self._tell(settled, reason)
         self._save({history.name_of(record.iteration_number): history.encode(settled)}, prd)
         return settled
 
@@ -264,12 +263,12 @@ class Journal:
             data = self._saved_content(name)
             if data is not None and disk.content_of(folder.path / name) != data:
                 self._unwritten[name] = data
-        told = names if not folder.progress.exists() else stale
-        numbers = sorted(number for number in map(_number_of, told) if number is not None)
-        entries = [each for number in numbers if (each := self._lacking_entry(number))]
-        if entries or not folder.progress.exists():
-            self._progress += progress.closing(self._progress) + "".join(entries)
-            self._unwritten[PROGRESS] = _bytes(self._progress)
+        if not folder.progress.exists():
+            stale, self._unwritten[PROGRESS] = {*names}, self.progress_bytes
+        for number in sorted(int(found[1]) for found in map(_RECORD.fullmatch, stale) if found):
+            record = self.read(number)
+            if record.phase == "settled":
+                self._tell(record, record.verdict.reason if record.verdict and not record.tasks_completed else "")
         self.write_files()
         return tuple(missing)
 
@@ -289,14 +288,19 @@ class Journal:
             return True
         return path.exists() and not repository.text("ls-files", "--", f":(literal){STATE_FOLDER}/{path.name}")
 
-    def _lacking_entry(self, number: int) -> str:
-        """The entry of a settled record that progress.txt lacks; else nothing."""
-        record = self.read(number)
-        if record.phase != "settled" or progress.has_entry(self._progress, number):
-            return ""
-        reason = record.verdict.reason if record.verdict and not record.tasks_completed else ""
-        learnings = record.parsed.learnings if record.parsed else ()
-        return _entry(record, completes=bool(record.tasks_completed), reason=reason, learnings=learnings)
+    def _tell(self, record: Iteration, reason: str) -> None:
+        """Add the entry of a settled record to progress.txt, where that lacks it."""
+        if progress.has_entry(self._progress, record.iteration_number):
+            return
+        entry = progress.entry(
+            record,
+            gates=[f"{check.step} {check.ending}" for check in record.checks if check.method == "gate"],
+            reason=reason,
+            learnings=progress.unheard(self._progress, record.parsed.learnings if record.parsed else ()),
+            summary=lifecycle.words_of(record) if record.tasks_completed else "",
+        )
+        self._progress += progress.closing(self._progress) + entry
+        self._unwritten[PROGRESS] = self.progress_bytes  # made from the records, so not saved with each of them
 
     def end(self) -> None:
         """No more is read or written."""
@@ -305,16 +309,6 @@ class Journal:
     def close(self, record: Iteration) -> None:
         """A record that was settled already: it is not open any more."""
         self._open.discard(record.iteration_number)
-
-    def _progress_text(self) -> str:
-        data = disk.content_of(self._project.folder.progress)
-        if data is not None:
-            return data.decode("utf-8", "surrogateescape")
-        prd = self._file.prd
-        return progress.header(prd.project, created_at=self._clock.iso(), task_count=len(prd.tasks))
-
-    def _highest_in_refs(self) -> int:
-        return attempts.highest_number(self._project.repository, self._file.prd.project)
 
 
 def saved_version(repository: Repository, saved: str | None, updated_at: str) -> Prd | None:
@@ -354,21 +348,6 @@ def _as_settled(record: Iteration, decision: Decision) -> Iteration:
         commit=record.commit if completes else None,
         failed_count=int(decision.completion_status in ("failed", "blocked")),
     )
-
-
-def _entry(record: Iteration, *, completes: bool, reason: str, learnings: Sequence[str]) -> str:
-    return progress.entry(
-        record,
-        gates=[f"{check.step} {check.ending}" for check in record.checks if check.method == "gate"],
-        reason=reason,
-        learnings=learnings,
-        summary=lifecycle.words_of(record) if completes else "",
-    )
-
-
-def _number_of(name: str) -> int | None:
-    found = re.fullmatch(r"history/iteration-(\d+)\.json", name)
-    return int(found[1]) if found else None
 
 
 def _is_own(name: str) -> bool:

@@ -3,7 +3,6 @@
 A run ends at the first; `ralph validate` is told all of it, with its place.
 """
 
-import functools
 import os
 from collections.abc import Callable, Iterator, Mapping
 from threading import Event
@@ -29,7 +28,8 @@ from rulebook_ralph.verify.rules import unsatisfiable
 
 def require_means(config: Config, roster: Roster, prd: Prd, options: RunOptions, notice: Say) -> None:
     """Raises RalphError where what is asked for cannot be worked on: its tasks, agents, reviewers, criteria, limits."""
-    require_known_tasks(prd, options.only)
+    for task_id in options.only:
+        edits.find(prd, task_id)
     able = AbleAgents(config, roster, notice)
     open_tasks = [task for task in prd.tasks if task.status != "completed"]
     needed = {
@@ -66,18 +66,13 @@ def _require_reviewers(config: Config, roster: Roster, prd: Prd, able: "AbleAgen
 
 def unknown_reviewer(config: Config, roster: Roster, reviewer: Reviewer) -> str:
     """Why there is no such reviewer, or empty."""
-    if not names_agent(reviewer.executor):
-        return ""
-    try:
-        roster.agent(reviewer.executor)
-    except RalphError as error:
-        ids = [each.id for each in config.tools.reviewers]
-        if reviewer.id in ids:
-            return str(error)
-        near = nearest(reviewer.id, ids)
-        hint = f"; did you mean {near}?" if near else f"; tools.reviewers has {some(ids) if ids else 'none'}"
-        return f"there is no reviewer and no agent '{reviewer.id}'{hint}"
-    return ""
+    problem = _problem_with(roster, reviewer.executor) if names_agent(reviewer.executor) else ""
+    ids = [each.id for each in config.tools.reviewers]
+    if not problem or reviewer.id in ids:
+        return problem
+    near = nearest(reviewer.id, ids)
+    hint = f"; did you mean {near}?" if near else f"; tools.reviewers has {some(ids) if ids else 'none'}"
+    return f"there is no reviewer and no agent '{reviewer.id}'{hint}"
 
 
 def require_something_to_verify(project: Project, prd: Prd) -> None:
@@ -151,12 +146,6 @@ def problem_with_name(project: Project, prd: Prd) -> str:
     if fits or project.repository.answer("check-ref-format", attempts.state_reference(prd.project)) is not None:
         return ""
     return f"{prd.project!r} cannot be part of a git ref's name; use letters, digits, '.', '_' and '-'"
-
-
-def require_known_tasks(prd: Prd, only: tuple[str, ...]) -> None:
-    """Raises RalphError where a task is asked for that is not in the list."""
-    for task_id in only:
-        edits.find(prd, task_id)
 
 
 def require_committer(repository: Repository) -> bool:
@@ -239,30 +228,38 @@ def require_no_secret(project: Project, clean: Callable[[str], str]) -> None:
 
 
 def problems_with_agents(config: Config, prd: Prd | None, environment: Mapping[str, str]) -> Iterator[Problem]:
-    """Agents and reviewers that are named and cannot be made: by the configuration, then by open tasks, each once."""
+    """Agents and reviewers that are named and cannot be made: by the configuration, each once, then by open tasks."""
     roster = Roster(config, environment)
-    told: set[str] = set()
-
-    @functools.cache
-    def problem_with(executor: str) -> str:
-        try:
-            roster.agent(executor)
-        except RalphError as error:
-            return str(error)
-        return ""
-
     for key, _, reviewer in reviewers.in_use(config, prd):
         if problem := unknown_reviewer(config, roster, reviewer):
             yield Problem(PRD_NAME if key.startswith("$") else PROJECT_CONFIG, None, key, problem)
-    for key, executor in _configured(config):
-        if executor not in told and (problem := problem_with(executor)):
-            told.add(executor)
-            yield Problem(PROJECT_CONFIG, None, key, problem)
+    executors = config.tools.executors
+    configured = [
+        *((f"tools.executors[{index}]", each.id) for index, each in enumerate(executors)),
+        ("defaults.executor", config.defaults.executor),
+        *([("judge.executor", config.judge.executor)] if names_agent(config.judge.executor) else []),
+        *((f"tools.executors[{index}].fallback", each.fallback) for index, each in enumerate(executors)),
+    ]
+    problems: dict[str, str] = {}
+    for key, executor in configured:
+        if executor and executor not in problems:
+            problems[executor] = _problem_with(roster, executor)
+            if problems[executor]:
+                yield Problem(PROJECT_CONFIG, None, key, problems[executor])
     for index, task in enumerate(prd.tasks if prd else ()):
         stages = requirements.stages_of(config, task) if task.status != "completed" else ()
         for executor in dict.fromkeys(requirements.executor_for(config, task, stage) for stage in stages):
-            if executor not in told and (problem := problem_with(executor)):
+            if executor not in problems and (problem := _problem_with(roster, executor)):
                 yield Problem(PRD_NAME, None, f"$.tasks[{index}].overrides.executor", problem)
+
+
+def _problem_with(roster: Roster, executor: str) -> str:
+    """Why the agent cannot be made; empty where it can."""
+    try:
+        roster.agent(executor)
+    except RalphError as error:
+        return str(error)
+    return ""
 
 
 def problems_with_tasks(config: Config, prd: Prd) -> Iterator[Problem]:
@@ -280,15 +277,3 @@ def problems_with_names(project: Project, prd: Prd) -> Iterator[Problem]:
     if not project.repository.can_name_branch(prd.work_branch):
         told = f"'{escaped(prd.work_branch)}' is no name for a branch"
         yield Problem(PRD_NAME, None, "$.branch" if prd.branch else "$.project", told)
-
-
-def _configured(config: Config) -> Iterator[tuple[str, str]]:
-    """Key and executor, of all that is configured and all that a run makes whatever its tasks say."""
-    for index, executor in enumerate(config.tools.executors):
-        yield f"tools.executors[{index}]", executor.id
-    yield "defaults.executor", config.defaults.executor
-    if names_agent(config.judge.executor):
-        yield "judge.executor", config.judge.executor
-    for index, executor in enumerate(config.tools.executors):
-        if executor.fallback:
-            yield f"tools.executors[{index}].fallback", executor.fallback

@@ -15,7 +15,7 @@ from rulebook_ralph.run.journal import saved_version
 from rulebook_ralph.run.opening import RECENT_COMMITS
 from rulebook_ralph.run.parts import load_prd
 from rulebook_ralph.run.project import Project, RunOptions
-from rulebook_ralph.tasks import history, lifecycle, progress, selection
+from rulebook_ralph.tasks import edits, history, lifecycle, progress, selection
 from rulebook_ralph.tasks.model import Prd, Stage, Task, Value
 from rulebook_ralph.tasks.text import counted, printable, printable_block, span
 
@@ -65,7 +65,8 @@ def rehearse(project: Project, options: RunOptions, clock: Clock, prd: Prd | Non
     prd = prd or edited_list(project, clock)
     preflight.require_usable_name(project, prd)
     preflight.require_something_to_verify(project, prd)
-    preflight.require_known_tasks(prd, options.only)
+    for task_id in options.only:
+        edits.find(prd, task_id)
     config = project.config
     reopen = {task.id for task in prd.tasks if task.status == "blocked"} if options.retry_blocked else set[str]()
     roster = Roster(config, project.environment)
