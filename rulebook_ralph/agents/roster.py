@@ -26,7 +26,6 @@ from rulebook_ralph.agents.models import (
 )
 from rulebook_ralph.agents.prices import Spend, known_cost, with_cost
 from rulebook_ralph.agents.question import ANTHROPIC, ModelChoice
-from rulebook_ralph.config.notify_urls import resolved, secrets, without_addresses
 from rulebook_ralph.config.settings import Config, Executor
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.process.supervisor import Ended
@@ -51,7 +50,7 @@ class Roster:
         session: Agent | None = None,
     ) -> None:
         self._session = session
-        self.given = without_addresses(environment, config.notify.urls)
+        self.given = config.notify.hidden_in(environment)
         self._config = config
         self._environment = environment
         known = {each.id for each in config.tools.executors}
@@ -206,7 +205,7 @@ class Roster:
             *(hook.env for hook in config.hooks),
         ]
         own = {f"{name}\0{index}": value for index, env in enumerate(given) for name, value in env.items()}
-        addresses = secrets(resolved(config.notify.urls, self._environment))
+        addresses = config.notify.secrets(self._environment)
         told = {f"NOTIFY_TOKEN\0{index}": value for index, value in enumerate(addresses)}
         return {**self._environment, **own, **told}
 

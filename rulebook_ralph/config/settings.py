@@ -4,6 +4,8 @@ Durations are seconds, money is US dollars. Unknown keys are refused. The lines 
 what schemas/config.schema.json and a new config.yaml say of each key (`descriptions` in config/template.py).
 """
 
+import re
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
 import msgspec
@@ -365,6 +367,10 @@ class Parallel(Settings, frozen=True, kw_only=True):
     workers: Annotated[int, msgspec.Meta(ge=1, le=MOST_WORKERS)] = 1
 
 
+_ENTRY_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SHORTEST_TOKEN = 16
+
+
 class Notify(Settings, frozen=True, kw_only=True):
     """Who is told when a run has ended, with a summary; needs the extra `notify`.
 
@@ -388,6 +394,29 @@ class Notify(Settings, frozen=True, kw_only=True):
     )
     task_completed: bool = False
     timeout: PositiveSeconds = 10
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """For each of the entries the variable that it stands for; empty for an address."""
+        found = (_ENTRY_VARIABLE.fullmatch(url) for url in self.urls)
+        return tuple(match[1] if match else "" for match in found)
+
+    def addresses(self, environment: Mapping[str, str]) -> tuple[str, ...]:
+        """The addresses, in the order of the entries; empty for one whose variable is not set."""
+        entries = zip(self.urls, self.variables, strict=True)
+        return tuple(environment.get(name, "").strip() if name else url for url, name in entries)
+
+    def secrets(self, environment: Mapping[str, str]) -> Iterator[str]:
+        """What nobody should see of the addresses: each as a whole, and every part that is as long as a token."""
+        for address in filter(None, self.addresses(environment)):
+            yield address
+            parts = re.split(r"[/:@?&=#,]+", address)
+            yield from (part for part in parts if len(part) >= _SHORTEST_TOKEN and "." not in part)
+
+    def hidden_in(self, environment: Mapping[str, str]) -> Mapping[str, str]:
+        """The environment for those who are to know none of the addresses: without the variables that hold them."""
+        names = {"RALPH_NOTIFY__URLS", *self.variables}
+        return {name: value for name, value in environment.items() if name not in names}
 
 
 class Config(Settings, frozen=True, kw_only=True):

@@ -13,7 +13,6 @@ from itertools import count
 from pathlib import Path
 from typing import Self
 
-from rulebook_ralph.config.notify_urls import named, resolved, variable_of
 from rulebook_ralph.config.settings import Notify
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.report import account, events, summary
@@ -82,7 +81,7 @@ class Notifier:
             if problem := _asked(index, message, self._environment, self._notify.timeout):
                 self._warn(f"a notification was not sent: {problem}")
 
-        for index, address in enumerate(resolved(self._notify.urls, self._environment)):
+        for index, address in enumerate(self._notify.addresses(self._environment)):
             if address and is_installed():  # else it was said at the start
                 self._sending.submit(work, index, address)
 
@@ -99,14 +98,14 @@ def problems(notify: Notify, environment: Mapping[str, str]) -> list[str]:
 
     def look(index: int, address: str) -> str:
         if not address:
-            name = variable_of(notify.urls[index])
+            name = notify.variables[index]
             return f"notify.urls: {name} is not set in the environment; set it to an address"
         message = {"address": address, "title": "", "body": "", "kind": "info"}
         problem = _asked(index, message, environment, _LOOKED_AT)
         return f"{problem}; see the services that it knows: apprise --details" if problem else ""
 
     with ThreadPoolExecutor() as threads:
-        return [problem for problem in threads.map(look, count(), resolved(notify.urls, environment)) if problem]
+        return [problem for problem in threads.map(look, count(), notify.addresses(environment)) if problem]
 
 
 def _asked(index: int, message: Mapping[str, str], environment: Mapping[str, str], timeout: float) -> str:
@@ -127,7 +126,9 @@ def _asked(index: int, message: Mapping[str, str], environment: Mapping[str, str
         problem = f"not sent within {timeout:g} s"
     except OSError as error:
         problem = f"the sender cannot be started: {error.strerror}"
-    return f"{named(index, message['address'])}: {problem}" if problem else ""
+    scheme, separator, _ = message["address"].partition("://")  # the rest may be secret
+    known = f" ({scheme})" if separator and scheme.isalnum() else ""
+    return f"notify.urls.{index}{known}: {problem}" if problem else ""
 
 
 def _summary(folder: StateFolder) -> str:
