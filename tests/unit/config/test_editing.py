@@ -147,10 +147,7 @@ def test_line_feeds_of_windows_stay() -> None:
 
 @pytest.mark.parametrize(
     ("text", "path"),
-    [
-        ("rules: &r [a]\nprotect: *r\n", ("protect", 0)),
-        ("rules: [a,  # because\n  b]\n", ("rules", 0)),
-    ],
+    [("rules: &r [a]\nprotect: *r\n", ("protect", 0)), ("rules: [a,  # because\n  b]\n", ("rules", 0))],
 )
 def test_what_cannot_be_changed_safely_is_refused(text: str, path: JsonPath) -> None:
     with pytest.raises(RalphError, match="ralph config edit"):

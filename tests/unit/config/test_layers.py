@@ -13,15 +13,7 @@ from hypothesis import strategies as st
 from rulebook_ralph.config import requirements
 from rulebook_ralph.config.layers import LoadedConfig, load_config, problems_in, user_config
 from rulebook_ralph.config.rules import GONE
-from rulebook_ralph.config.settings import (
-    Config,
-    Executor,
-    Hook,
-    Price,
-    Verification,
-    VerificationStep,
-    Workspace,
-)
+from rulebook_ralph.config.settings import Config, Executor, Hook, Price, Verification, VerificationStep, Workspace
 from rulebook_ralph.config.template import CONFIG_SCHEMA_NAME, commented_config
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.tasks.model import Task
@@ -197,12 +189,7 @@ def test_a_file_that_says_nothing_changes_nothing(root: Path, text: str) -> None
 
 def test_keys_in_snake_case_and_times_as_text(root: Path) -> None:
     limits = _load(root, "limits: {max_cost_usd: 3, idle_timeout: 1h30m, max_wall_time: 90, maxLimitWait: 2m}").limits
-    assert (limits.max_cost_usd, limits.idle_timeout, limits.max_wall_time, limits.max_limit_wait) == (
-        3,
-        5400,
-        90,
-        120,
-    )
+    assert (limits.max_cost_usd, limits.idle_timeout, limits.max_wall_time, limits.max_limit_wait) == (3, 5400, 90, 120)
 
 
 def test_times() -> None:

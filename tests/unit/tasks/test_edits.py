@@ -10,16 +10,7 @@ from msgspec.structs import replace
 
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.tasks import edits, prd_file
-from rulebook_ralph.tasks.edits import (
-    WORDS,
-    Add,
-    Edit,
-    EditRefusedError,
-    Move,
-    TaskChange,
-    apply,
-    words_of,
-)
+from rulebook_ralph.tasks.edits import WORDS, Add, Edit, EditRefusedError, Move, TaskChange, apply, words_of
 from rulebook_ralph.tasks.lifecycle import TRANSITIONS
 from rulebook_ralph.tasks.model import LOOP_FIELDS, Prd, Status, Task
 from rulebook_ralph.tasks.prd_file import problems_of

@@ -8,15 +8,7 @@ from msgspec.structs import replace
 
 from rulebook_ralph.tasks import lifecycle
 from rulebook_ralph.tasks.history import CompletionStatus, Decision, Iteration
-from rulebook_ralph.tasks.lifecycle import (
-    STATUSES,
-    TRANSITIONS,
-    IllegalTransition,
-    Trigger,
-    advance,
-    opened,
-    settled,
-)
+from rulebook_ralph.tasks.lifecycle import STATUSES, TRANSITIONS, IllegalTransition, Trigger, advance, opened, settled
 from rulebook_ralph.tasks.model import Prd, Status, Task, Totals
 from rulebook_ralph.tasks.results import ParsedIteration, Usage
 from tests.cases import AT, iteration
@@ -114,9 +106,7 @@ def test_a_blocked_task_starts_anew_and_a_completed_one_cannot_be_opened() -> No
 # Settling
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from("abx"), _endings, st.booleans(), st.none() | st.floats(0, 9)), max_size=12),
-)
+@given(st.lists(st.tuples(st.sampled_from("abx"), _endings, st.booleans(), st.none() | st.floats(0, 9)), max_size=12))
 def test_settling_twice_is_settling_once_and_the_totals_are_the_sums(
     passes: list[tuple[str, tuple[Trigger, CompletionStatus], bool, float | None]],
 ) -> None:

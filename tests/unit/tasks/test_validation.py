@@ -206,10 +206,7 @@ def test_links_in_the_state_folder_are_told_of_as_a_run_refuses_them(root: Path)
     for name in ("history", "progress.txt"):
         (root / ".rulebook-ralph" / name).symlink_to(root)
     told = "is a symbolic link; Ralph keeps its state in plain files: replace it by the file"
-    assert _told(root) == [
-        f".rulebook-ralph/history: {told}",
-        f".rulebook-ralph/progress.txt: cannot be read: {told}",
-    ]
+    assert _told(root) == [f".rulebook-ralph/history: {told}", f".rulebook-ralph/progress.txt: cannot be read: {told}"]
 
 
 def test_a_large_prd_with_a_fault_in_every_task_is_told_soon_and_briefly(root: Path) -> None:
