@@ -34,7 +34,7 @@ class Stream:
         self._gone = False
         self._writing = Lock()
         self._encoding = getattr(file, "encoding", None) or "utf-8"
-        self.unicode = _can_encode(self._encoding)
+        self.unicode = self._encoding.lower().startswith("utf")
 
     def isatty(self) -> bool:
         with suppress(OSError, ValueError):
@@ -95,14 +95,6 @@ class Stream:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._file.fileno())
             os.close(nowhere)
-
-
-def _can_encode(encoding: str) -> bool:
-    try:
-        "✔━⠹…".encode(encoding)
-    except (LookupError, UnicodeEncodeError):
-        return False
-    return True
 
 
 Paint = Callable[[int, str], str]

@@ -61,7 +61,7 @@ _OWN_FAULT = ("agent", "protect", "secrets")
 
 @dataclass(frozen=True, slots=True)
 class AttemptContext:
-    """Where a task stands when an attempt at it is settled.
+    """Where a task stands when an attempt at it is settled, and what was said of it.
 
     `allowed` and `used` are attempts by stage, without the present one. `time_left` is the task's, in seconds.
     `over_budget` says which budget of the task is used up; `retry_after` when its agent may be asked again.
@@ -69,6 +69,8 @@ class AttemptContext:
     `has_work`: files differ from the base, so that a fresh start would change something.
     """
 
+    verdict: Verdict
+    feedback: str
     stage: Stage
     stages: tuple[Stage, ...]
     attempt: int
@@ -80,6 +82,7 @@ class AttemptContext:
     has_work: bool = True
     over_budget: str = ""
     retry_after: str | None = None
+    rollback: Literal["keep", "reset"] = "keep"
 
     @property
     def next_stage(self) -> Stage | None:
@@ -93,129 +96,114 @@ class AttemptContext:
         return self.stage in self.stages[1:]
 
 
-def settle(
-    verdict: Verdict, standing: AttemptContext, *, feedback: str, rollback: Literal["keep", "reset"]
-) -> Decision:
-    """What follows from a verdict on an attempt."""
+def settle(standing: AttemptContext) -> Decision:
+    """What follows from the verdict on an attempt."""
+    verdict = standing.verdict
+    if verdict.action == "complete" and standing.next_stage is None:
+        return Decision(trigger="complete", completion_status="completed", stop_reason="complete")
     if verdict.action == "complete":
-        following = standing.next_stage
-        if following is None:
-            return Decision(trigger="complete", completion_status="completed", stop_reason="complete")
         return Decision(
             trigger="advance",
             completion_status="completed",
-            next_stage=following,
+            next_stage=standing.next_stage,
             restarted=standing.restarted,
         )
     if verdict.action == "stop":
-        return _stopped(verdict, feedback, standing)
+        return _stopped(standing)
     if verdict.hook == MERGE:  # nobody's failure; from the first stage on where the work could not be brought there
-        back = verdict.starts_anew and standing.is_later
-        return _again(standing, feedback, back=back, rollback=verdict.starts_anew, counts=False)
-    return (
-        _used_up(verdict, standing, feedback)
-        or _stuck(verdict, standing, feedback)
-        or _sent_back(verdict, standing, feedback, rollback)
-        # what the stages before brought about stays
-        or _again(standing, feedback, rollback=rollback == "reset" and not standing.is_later, counts=verdict.counts)
-    )
+        return _again(standing, back=verdict.starts_anew and standing.is_later, rollback=verdict.starts_anew)
+    # what the stages before brought about stays
+    rollback = standing.rollback == "reset" and not standing.is_later
+    return _used_up(standing) or _stuck(standing) or _sent_back(standing) or _again(standing, rollback=rollback)
 
 
 def _again(
-    standing: AttemptContext,
-    feedback: str,
-    *,
-    back: bool = False,
-    rollback: bool = False,
-    counts: bool = True,
-    restarted: bool = False,
+    standing: AttemptContext, told: str = "", *, back: bool = False, rollback: bool, anew: bool = False
 ) -> Decision:
-    """Another attempt: at the stage, or with `back` from the first one on."""
+    """Another attempt: at the stage, or with `back` from the first one on; `anew` where it was stuck."""
     return Decision(
         trigger="send_back" if back else "retry",
         completion_status="failed",
-        feedback=feedback,
+        feedback=told or standing.feedback,
         rollback=rollback,
-        counts=counts,
+        counts=standing.verdict.counts and standing.verdict.hook != MERGE,
         next_stage=standing.stages[0] if back else None,
-        restarted=restarted or standing.restarted,
+        restarted=anew or standing.restarted,
     )
 
 
-def _used_up(verdict: Verdict, standing: AttemptContext, feedback: str) -> Decision | None:
+def _used_up(standing: AttemptContext) -> Decision | None:
     """Blocked, where the stage's attempts or the task's time are used up."""
-    allowed = standing.allowed[standing.stage]
+    verdict, allowed = standing.verdict, standing.allowed[standing.stage]
     if verdict.counts and standing.attempt >= allowed:
         reason = f"{allowed} of {counted(allowed, 'attempt')} used; the last one: {verdict.reason}"
-        return _blocked(reason, "max-iterations", feedback)
+        return _blocked(standing, reason, "max-iterations")
     if standing.over_budget:
-        reason = f"{standing.over_budget}; the last attempt: {verdict.reason}"
-        return _blocked(reason, "max-cost", feedback, counts=verdict.counts)
+        return _blocked(standing, f"{standing.over_budget}; the last attempt: {verdict.reason}", "max-cost")
     if standing.time_left <= 0:
         reason = f"its time is used up (limits.maxWallTime); the last attempt: {verdict.reason}"
-        return _blocked(reason, "max-wall-time", feedback, counts=verdict.counts)
+        return _blocked(standing, reason, "max-wall-time")
     return None
 
 
-def _stuck(verdict: Verdict, standing: AttemptContext, feedback: str) -> Decision | None:
+def _stuck(standing: AttemptContext) -> Decision | None:
     """The same failure again and again: once from the base anew, then blocked."""
+    verdict = standing.verdict
     if standing.repeats < SAME_FAILURES or (not verdict.counts and verdict.hook in _LIMITED_ELSEWHERE):
         return None
     if not verdict.counts:  # what judges is at fault, and no other attempt would heal it
-        return _blocked(f"{standing.repeats} times in a row: {verdict.reason}", "stuck", feedback, counts=False)
+        return _blocked(standing, f"{standing.repeats} times in a row: {verdict.reason}", "stuck")
     if standing.restarted or not standing.has_work:
         also = ", also after starting again from the base" if standing.restarted else ""
-        return _blocked(f"stuck{also}: {verdict.reason}", "stuck", feedback)
-    if standing.is_later:
-        feedback = _for_the_first(verdict, standing, feedback)
+        return _blocked(standing, f"stuck{also}: {verdict.reason}", "stuck")
     told = (
         f"{standing.repeats} attempts in a row ended the same way, so the tree was put back to the base commit. Do not "
         "repeat what was tried: read the failure below again, question what you took for granted, and go about it in "
-        f"another way. If it cannot be done, say that you are blocked and why.\n\n{feedback}"
+        "another way. If it cannot be done, say that you are blocked and why.\n\n"
     )
-    return _again(standing, told, back=standing.is_later, rollback=True, restarted=True)
+    told += _for_the_first(standing) if standing.is_later else standing.feedback
+    return _again(standing, told, back=standing.is_later, rollback=True, anew=True)
 
 
-def _sent_back(
-    verdict: Verdict, standing: AttemptContext, feedback: str, rollback: Literal["keep", "reset"]
-) -> Decision | None:
+def _sent_back(standing: AttemptContext) -> Decision | None:
     """A later stage that fails sends the task back to the first one with its findings."""
+    verdict, first = standing.verdict, standing.stages[0]
     if not standing.is_later or not verdict.counts or verdict.hook in _OWN_FAULT:
         return None
-    first = standing.stages[0]
     allowed = standing.allowed[first]
     if standing.used.get(first, 0) >= allowed:
         used = f"{allowed} of {counted(allowed, 'attempt')} of {first} used"
-        return _blocked(f"{standing.stage} sent it back, but {used}: {verdict.reason}", "max-iterations", feedback)
-    return _again(standing, _for_the_first(verdict, standing, feedback), back=True, rollback=rollback == "reset")
+        return _blocked(standing, f"{standing.stage} sent it back, but {used}: {verdict.reason}", "max-iterations")
+    return _again(standing, _for_the_first(standing), back=True, rollback=standing.rollback == "reset")
 
 
-def _for_the_first(verdict: Verdict, standing: AttemptContext, feedback: str) -> str:
+def _for_the_first(standing: AttemptContext) -> str:
     """What a later stage's verdict means for the first one: its promise is not the first one's to give."""
     return (
-        f"The {standing.stage} stage sent the task back to you: {verdict.reason}. Mend what is found below, "
-        f"then give the promise of your own stage.\n\nTold to the {standing.stage}:\n{feedback}"
+        f"The {standing.stage} stage sent the task back to you: {standing.verdict.reason}. Mend what is found below, "
+        f"then give the promise of your own stage.\n\nTold to the {standing.stage}:\n{standing.feedback}"
     )
 
 
-def _blocked(reason: str, stop_reason: StopReason, feedback: str, *, counts: bool = True) -> Decision:
+def _blocked(standing: AttemptContext, reason: str, stop_reason: StopReason) -> Decision:
     return Decision(
         trigger="block",
         completion_status="blocked",
-        feedback=feedback,
+        feedback=standing.feedback,
         rollback=True,
-        counts=counts,
+        counts=standing.verdict.counts,
         blocked_reason=cut(reason, LONGEST_REASON),
         stop_reason=stop_reason,
     )
 
 
-def _stopped(verdict: Verdict, feedback: str, standing: AttemptContext) -> Decision:
+def _stopped(standing: AttemptContext) -> Decision:
+    verdict = standing.verdict
     reason, counts = verdict.stop_reason or "error", verdict.counts
     if verdict.awaits_approval:
-        return replace(_blocked(verdict.reason, "blocked", feedback, counts=False), rollback=False)
+        return replace(_blocked(standing, verdict.reason, "blocked"), rollback=False, counts=False)
     if reason == "blocked":
-        return _blocked(verdict.reason, "blocked", feedback, counts=counts)
+        return _blocked(standing, verdict.reason, "blocked")
     status: CompletionStatus = "failed"
     if reason in ("rate-limited", "max-cost", "max-wall-time"):
         status = "limited"
@@ -224,7 +212,7 @@ def _stopped(verdict: Verdict, feedback: str, standing: AttemptContext) -> Decis
     return Decision(
         trigger="interrupt",
         completion_status=status,
-        feedback=feedback,
+        feedback=standing.feedback,
         counts=counts,
         run_stop_reason=reason,
         run_stop_text=verdict.reason,

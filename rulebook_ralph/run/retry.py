@@ -283,10 +283,10 @@ class RetryPolicy:
         if response.remedy == "stop":
             why = str(error) if fault.kind in CANNOT_HEAL else response.reason
             raise GivenUpError(why, "rate-limited" if response.limited else "error")
-        left = self._seconds_left()
-        if left is not None and response.until and (response.until - now).total_seconds() >= left:
+        until, limit, elapsed = response.until, limits.max_run_wall_time, self._clock.monotonic() - self._started
+        if until and limit is not None and (until - now).total_seconds() >= limit - elapsed:
             raise GivenUpError(f"the run's time limit comes before it can be: {response.reason}", "max-wall-time")
-        if response.until and not self._wait_until(response.until, response.reason):
+        if until and not self._wait_until(until, response.reason):
             raise GivenUpError(f"the run was told to end while it was waited for: {response.reason}", "paused")
 
     def _wait_until(self, until: datetime, reason: str) -> bool:
@@ -318,10 +318,6 @@ class RetryPolicy:
     def _still_waited_for(self) -> Response | None:
         waiting = self._waiting
         return waiting if waiting and waiting.until and waiting.until > self._clock.now() else None
-
-    def _seconds_left(self) -> float | None:
-        limit = self._config.limits.max_run_wall_time
-        return None if limit is None else limit - (self._clock.monotonic() - self._started)
 
     def _means(self, executor: str) -> Means:
         limits = self._config.limits

@@ -167,6 +167,9 @@ def _decided(parts: Parts, judged: Iteration) -> Decision:
     if judged.verdict is None:
         raise ValueError(f"iteration {judged.iteration_number} was judged without a verdict")
     standing = AttemptContext(
+        verdict=judged.verdict,
+        feedback=judged.feedback,
+        rollback=requirements.rollback_for(config, task),
         stage=judged.stage,
         stages=stages,
         attempt=judged.attempt,
@@ -179,8 +182,7 @@ def _decided(parts: Parts, judged: Iteration) -> Decision:
         over_budget=requirements.over_budget(config, task, judged),
         retry_after=judged.fault.resets_at if judged.fault and judged.fault.kind == "usage-limit" else None,
     )
-    rollback = requirements.rollback_for(config, task)
-    return policy.settle(judged.verdict, standing, feedback=judged.feedback, rollback=rollback)
+    return policy.settle(standing)
 
 
 def _task(parts: Parts, judged: Iteration) -> Task:

@@ -75,8 +75,8 @@ def prompt(
 
 
 def settled(verdict: Verdict, *, attempt: int, allowed: int) -> Decision:
-    standing = AttemptContext("coder", ("coder",), attempt, {"coder": allowed}, {}, time_left=60)
-    return policy.settle(verdict, standing, feedback=verdict.feedback, rollback="keep")
+    standing = AttemptContext(verdict, verdict.feedback, "coder", ("coder",), attempt, {"coder": allowed}, {}, time_left=60)
+    return policy.settle(standing)
 
 
 def promise_of(text: str) -> Verdict | None:

@@ -68,8 +68,8 @@ def wanting(results: Sequence[CheckResult], tools: Sequence[ToolResult] = (), **
 
 
 def settled(verdict: Verdict, *, attempt: int = 1, allowed: int = 3, time_left: float = 60) -> Decision:
-    standing = AttemptContext("coder", ("coder",), attempt, {"coder": allowed}, {}, time_left)
-    return policy.settle(verdict, standing, feedback=verdict.feedback, rollback="keep")
+    standing = AttemptContext(verdict, verdict.feedback, "coder", ("coder",), attempt, {"coder": allowed}, {}, time_left)
+    return policy.settle(standing)
 
 
 def tool(command: str, success: bool | None) -> ToolResult:
