@@ -4,9 +4,7 @@ The prompt asks for a fenced `ralph-report` block (schemas/report.schema.json); 
 can be. Nothing here raises, whatever the text.
 """
 
-import itertools
 import re
-import shlex
 from typing import Any, Literal
 
 import msgspec
@@ -27,6 +25,9 @@ _HEADING = re.compile(
 )
 _BULLET = re.compile(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+(.+)$")
 
+_COMMIT = re.compile(
+    r"""\bgit\b.{0,200}?\bcommit\b.{0,200}?\s(?:-a?m|--message)[ =](?:'([^']+)'|"([^"]+)"|([^\s'"]+))""", re.DOTALL
+)
 _KINDS = ("tests", "lint", "typecheck")
 
 
@@ -37,6 +38,7 @@ def parse(result: AgentResult) -> ParsedIteration:
     report = _report(blocks[-1]) if blocks else {}
     promises, astray = _promises(prose)
     blocked = _text(report.get("blocked")) or _blocked(prose)
+    quality, changed = _object(report.get("quality")), _object(report.get("changedChecks"))
     return ParsedIteration(
         status=_status(report, promises=promises, blocked=bool(blocked)),
         promises=promises,
@@ -45,10 +47,10 @@ def parse(result: AgentResult) -> ParsedIteration:
         summary=_text(report.get("summary")) or _first_paragraph(prose),
         learnings=_texts(report.get("learnings")) or _listed(prose, ("learn", "lesson", "pattern")),
         errors=_texts(report.get("errors")) or _listed(prose, ("error",)),
-        quality_claims=_quality(report.get("quality")),
+        quality_claims={name: quality[name] for name in _KINDS if isinstance(quality.get(name), bool)},
         commit_messages=_commit_messages(report, result.tool_results),
         verification_steps=_texts(report.get("verificationSteps")),
-        changed_checks=_reasons(report.get("changedChecks")),
+        changed_checks={path: _text(reason) for path, reason in list(changed.items())[:MAX_ITEMS] if path},
         context_loss=result.status in ("truncated", "killed") or not text.strip(),
     )
 
@@ -73,10 +75,9 @@ def _split(text: str) -> tuple[list[str], str]:
 
 def _report(block: str) -> dict[str, Any]:
     try:
-        value = msgspec.json.decode(block.encode("utf-8", "replace"))
+        return _object(msgspec.json.decode(block.encode("utf-8", "replace")))
     except (msgspec.MsgspecError, RecursionError, ValueError):
         return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _promises(prose: str) -> tuple[tuple[str, ...], str]:
@@ -112,26 +113,10 @@ def _status(
             return "completed" if promises else "partial"
 
 
-def _quality(claimed: object) -> dict[str, bool]:
-    given = claimed if isinstance(claimed, dict) else {}
-    return {name: value for name in _KINDS if isinstance(value := given.get(name), bool)}
-
-
 def _commit_messages(report: dict[str, Any], tools: tuple[ToolResult, ...]) -> tuple[str, ...]:
-    commands = (tool.command for tool in tools if "git" in tool.command and "commit" in tool.command)
-    messages = itertools.chain([_text(report.get("commitMessage"))], map(_message_argument, commands))
-    return tuple(itertools.islice(filter(None, messages), MAX_ITEMS))
-
-
-def _message_argument(command: str) -> str:
-    try:
-        words = shlex.split(command[:MAX_ITEM_CHARS])
-    except ValueError:
-        return ""
-    for word, following in itertools.pairwise(words):
-        if word in ("-m", "--message", "-am"):
-            return _text(following)
-    return ""
+    found = (_COMMIT.search(tool.command[:MAX_ITEM_CHARS]) for tool in tools)
+    messages = [report.get("commitMessage"), *("".join(each.groups("")) for each in found if each)]
+    return _texts(messages)
 
 
 def _listed(prose: str, titles: tuple[str, ...]) -> tuple[str, ...]:
@@ -168,10 +153,5 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(text for text in map(_text, value[:MAX_ITEMS]) if text)
 
 
-def _reasons(value: object) -> dict[str, str]:
-    """Path -> reason, from an object or from a list of objects with `path` and `reason`."""
-    if isinstance(value, list):
-        pairs = [(each.get("path"), each.get("reason")) for each in value if isinstance(each, dict)]
-    else:
-        pairs = list(value.items()) if isinstance(value, dict) else []
-    return {path: _text(reason) for path, reason in pairs[:MAX_ITEMS] if isinstance(path, str) and path}
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

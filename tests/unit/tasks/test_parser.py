@@ -251,7 +251,7 @@ def test_a_promise_with_other_text_beside_it_is_told() -> None:
     ("given", "reasons"),
     [
         ({"tests/a.py": "the new format"}, {"tests/a.py": "the new format"}),
-        ([{"path": "a", "reason": "b\nc"}, {"path": 3}, 4], {"a": "b c"}),
+        ({"a": "b\nc", "": "d"}, {"a": "b c"}),
         ({"a": None}, {"a": ""}),
         ("a", {}),
     ],
