@@ -108,11 +108,6 @@ class _Detail:
         found = found or [codes[0] for one in below if (codes := codes_in(one.text))]
         return found[0] if len(found) == 1 and "\n" not in found[0] else "\n".join(["set -e", *found]) if found else ""
 
-    def is_bare(self) -> bool:
-        """Whether nothing is said but the command itself."""
-        only_code = re.fullmatch(CODE, self.text) or (self.code and self.text.endswith(":"))
-        return not self.items and bool(not self.text or only_code)
-
 
 def _labelled(text: str) -> _Detail:
     label = LABEL.match(text)
@@ -166,9 +161,11 @@ def _task(entry: ChecklistEntry, needed: tuple[str, ...], shown: str, command: s
             wanted += detail.lines()
         elif name == "verify":
             commands.append(detail.command())
-            wanted += [] if detail.is_bare() else detail.lines()
+            only_code = re.fullmatch(CODE, detail.text) or (detail.code and detail.text.endswith(":"))
+            wanted += [] if only_code and not detail.items else detail.lines()
         elif name == "commit":
-            message = message or _message(detail.text)
+            told = printable(next(iter(codes_in(detail.text)), detail.text)).strip()  # beside code stands a remark
+            message = message or ("" if _NO_COMMIT.fullmatch(told) else told)
         else:
             description.append(detail.written())
     if is_check and entry.title.endswith("`"):
@@ -179,11 +176,12 @@ def _task(entry: ChecklistEntry, needed: tuple[str, ...], shown: str, command: s
     completion: Json = {"promise": VERIFIED} if is_check else {}
     if command:
         completion |= {"verificationMethod": "external", "verificationConfig": {"command": command}}
-    told = "\n".join(filter(None, description))
     return Task(
         id=entry.id,
         title=f"{entry.title[: _LONGEST_TITLE - 1]}…" if whole else entry.title,
-        description="\n\n".join(filter(None, (told, f"Part of: {context}" if context else ""))),
+        description="\n\n".join(
+            filter(None, ("\n".join(filter(None, description)), context and f"Part of: {context}"))
+        ),
         priority=entry.priority,
         status="completed" if entry.is_ticked else "pending",
         dependencies=needed,
@@ -210,12 +208,6 @@ def _command_for_all(document: MarkdownFile) -> str:
         elif inside and isinstance(part, Block):
             below.code.append(part)
     return below.command()
-
-
-def _message(text: str) -> str:
-    """The commit's first line; what stands beside the code in it is a remark."""
-    message = printable(next(iter(codes_in(text)), text)).strip()
-    return "" if _NO_COMMIT.fullmatch(message) else message
 
 
 def _paths(detail: _Detail) -> Iterator[str]:

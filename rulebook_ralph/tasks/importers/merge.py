@@ -76,14 +76,15 @@ def merge(
     ids = {task.id for task in known.values()}
     added = [_with_known_dependencies(task, ids, problems) for task in added]
     there = {*(task.id.casefold() for task in imported), *(one.casefold() for one in refused)}
+    origins = {  # the file that a task stands in, or the folder that its own folder lies in
+        task.id: task.source if task.source.endswith(SUFFIXES) else task.source.rpartition("/")[0] or "."
+        for task in prd.tasks
+        if task.source
+    }
     return Merge(
         prd=replace(prd, tasks=_with_inserted(prd.tasks, added, imported)) if added else prd,
         added=tuple(task.id for task in added),
-        vanished=tuple(
-            task.id
-            for task in prd.tasks
-            if task.source and _origin(task) in folders and task.id.casefold() not in there
-        ),
+        vanished=tuple(each for each, origin in origins.items() if origin in folders and each.casefold() not in there),
         differs=() if update else tuple(differs.values()),
         problems=tuple(problems),
         ticked=tuple(ticked),
@@ -117,11 +118,6 @@ def _with_known_dependencies(task: Task, ids: Collection[str], problems: list[st
         problems.append(f"{task.source or task.id}: {told}")
         task = replace(task, dependencies=tuple(needed for needed in task.dependencies if needed in ids))
     return task
-
-
-def _origin(task: Task) -> str:
-    """The folder that a task's own folder lies in, or the file that the task stands in."""
-    return task.source if task.source.endswith(SUFFIXES) else task.source.rpartition("/")[0] or "."
 
 
 # Places of new tasks

@@ -300,22 +300,26 @@ def _keys(value: Any) -> list[str]:
     return [key for item in value for key in _keys(item)] if isinstance(value, list) else []
 
 
+_words = st.sampled_from(
+    [
+        *(
+            "promise",
+            "coder",
+            "qa",
+            "verificationMethod",
+            "verification_config",
+            "stages",
+            "+stages",
+            "command",
+            "name",
+        ),
+        *("method", "config", "check_for", "timeout", "needs", "+needs", "rules", "stopCriteria", "successRegex"),
+        *("executor", "external", "semantic", "multi_stage", "("),
+    ]
+)
 _json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | _text,
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                ["promise", "coder", "qa", "verificationMethod", "verification_config", "stages", "+stages"]
-            )
-            | st.sampled_from(
-                ["command", "name", "method", "config", "check_for", "timeout", "needs", "+needs", "rules"]
-            )
-            | st.sampled_from(["stopCriteria", "successRegex", "executor", "external", "multi_stage"]),
-            inner | st.sampled_from(["external", "semantic", "multi_stage", "(", "coder"]),
-            max_size=4,
-        )
-    ),
+    st.none() | st.booleans() | st.integers() | st.floats() | _text | _words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_words, inner, max_size=4),
     max_leaves=20,
 )
 
