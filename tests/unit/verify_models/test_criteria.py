@@ -1,7 +1,5 @@
 """What completes a stage: promise, command, several verifications in order; and what the agent is told of a failure."""
 
-import threading
-import time
 from typing import Any
 
 import pytest
@@ -10,9 +8,9 @@ from hypothesis import strategies as st
 
 from rulebook_ralph.tasks.criteria import Criteria, External, MultiStage, Part, StringMatch
 from rulebook_ralph.tasks.model import Stage
-from rulebook_ralph.tasks.results import CheckResult, Verified
+from rulebook_ralph.tasks.results import Verified
 from rulebook_ralph.verify import criteria as verify
-from tests.unit.verify_models.support import Gates, Toy, attempt, project
+from tests.unit.verify_models.support import Toy, attempt, project
 
 FILES = {"app.py": "x = 3\n"}
 
@@ -100,35 +98,6 @@ def test_parts_within_parts_are_known_by_their_path(toy: Toy) -> None:
     inner = {"stages": [{"name": "unit", "method": "external", "config": {"command": "false"}}]}
     found = verified(toy, MultiStage(stages=(Part(name="all", method="multi_stage", config=inner),)))
     assert found.reason == "coder/all/unit: E it does not add"
-
-
-class Slow(Gates):
-    """Commands that take a moment, and remember how many ran at once."""
-
-    most = 0
-    _now = 0
-    _lock = threading.Lock()
-
-    def command(self, tree: str, external: External, *, step: str) -> CheckResult:
-        with self._lock:
-            self._now += 1
-            self.most = max(self.most, self._now)
-        time.sleep(0.05)
-        with self._lock:
-            self._now -= 1
-        return super().command(tree, external, step=step)
-
-
-@pytest.mark.parametrize(("parallel", "most"), [(True, 3), (False, 1)])
-def test_commands_run_at_once_where_they_may(toy: Toy, parallel: bool, most: int) -> None:
-    stages = (*(part(name, "true") for name in "abc"), part("d", "true", needs=("a", "b")))
-    criteria = Criteria(promise="DONE", verification=MultiStage(stages=stages, parallel=parallel))
-    case, examination = attempt(toy, FILES, criteria=criteria)
-    examination.verifiers.gates = Slow(toy.root)
-    found = verify.verify(case, examination)
-    assert found.passed
-    assert [result.step for result in found.results] == ["coder/a", "coder/b", "coder/c", "coder/d", "coder"]
-    assert examination.verifiers.gates.most == most
 
 
 @given(
