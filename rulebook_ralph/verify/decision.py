@@ -33,7 +33,7 @@ def by_step(runs: Sequence[GateRun]) -> Runs:
     return {run.step: run for run in runs}
 
 
-def red_beyond(base: GateRun | None, new: GateRun) -> Difference | None:
+def red_beyond(base: GateRun, new: GateRun) -> Difference | None:
     """What is red of a required gate that was not red on the base; None where nothing is, or the gate is optional."""
     result = new.result
     if not result.required or result.skipped:
@@ -44,18 +44,13 @@ def red_beyond(base: GateRun | None, new: GateRun) -> Difference | None:
     if failing - excused:
         return Difference(new.step, "failed", tuple(sorted(failing - excused)))
     if result.passed:
-        return _denied(base, new) if is_test and not failing else None
-    if base is None or not base.result.failed:
+        told, before = new.tests.failed or 0, base.tests.failed or 0
+        if is_test and not failing and told > before:  # without their names
+            return Difference(new.step, f"ended with success, but tells of {counted(told, 'failed test')}")
+        return None
+    if not base.result.failed:
         return Difference(new.step, result.reason or "failed")
     return None if failing else _redder(base, new)
-
-
-def _denied(base: GateRun | None, new: GateRun) -> Difference | None:
-    """A gate that ended with success, and whose output tells of failures without naming them."""
-    told, before = new.tests.failed or 0, (base.tests.failed if base else 0) or 0
-    if told <= before:
-        return None
-    return Difference(new.step, f"ended with success, but tells of {counted(told, 'failed test')}")
 
 
 def _redder(base: GateRun, new: GateRun) -> Difference | None:
@@ -70,10 +65,8 @@ def _redder(base: GateRun, new: GateRun) -> Difference | None:
     return None
 
 
-def _excused(base: GateRun | None, failing: frozenset[str]) -> frozenset[str]:
+def _excused(base: GateRun, failing: frozenset[str]) -> frozenset[str]:
     """Those of failing tests that were red on the base by name, or could not be run there with their file."""
-    if base is None:
-        return frozenset()
     known = base.tests.names or {}
     not_run = [name.removeprefix("unittest.loader._FailedTest.") for name in base.tests.not_run]
     return frozenset(
@@ -97,8 +90,6 @@ def excuses(base: GateRun, new: GateRun) -> bool:
 
 def lost(base: GateRun, new: GateRun) -> Difference | None:
     """The tests that passed on the base and are not run any more: by name where all are named, else by number."""
-    if base.result.kind != "test":
-        return None
     if _named_alike(base, new):
         ran = {name for name, told in (new.tests.names or {}).items() if told != "skipped"}
         gone = tuple(sorted(base.tests.passing - ran))
@@ -113,8 +104,6 @@ def lost(base: GateRun, new: GateRun) -> Difference | None:
 
 def not_held(base: GateRun, mixed: GateRun) -> Difference | None:
     """What passed on the base and does not pass with the new code and the same checks."""
-    if base.result.kind != "test":
-        return None
     failing = mixed.tests.failing - base.tests.failing
     if _named_alike(base, mixed):
         failing = base.tests.passing - mixed.tests.passing
@@ -135,8 +124,6 @@ def turned(there: GateRun, new: GateRun) -> tuple[str, ...]:
 
     What only found a name missing, or could not be run, tells nothing but that a name is new.
     """
-    if new.result.kind != "test":
-        return ()
     failed = {name for name, told in (there.tests.names or {}).items() if told == "failed"} - there.tests.unnamed
     if failed:
         return tuple(sorted(name for name in failed if _passes(name, there, new)))

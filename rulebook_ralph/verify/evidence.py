@@ -154,7 +154,7 @@ class Table:
         """
         tree, base = self.case.tree, self.base
         while True:
-            until = lambda run: decision.red_beyond(base.get(run.step), run) is not None  # noqa: E731
+            until = lambda run: decision.red_beyond(base[run.step], run) is not None  # noqa: E731
             runs = self._gates.run(tree, self.steps, until=until)
             self.new = by_step(runs)
             found = [(run, self._beyond(run)) for run in runs]
@@ -173,9 +173,9 @@ class Table:
 
     def _beyond(self, run: GateRun) -> Difference | None:
         """What is redder than on the base. A red of the base that excuses something is run once more before it does."""
-        base = self.base.get(run.step)
+        base = self.base[run.step]
         difference = decision.red_beyond(base, run)
-        if difference is None and base is not None and run.result.kind == "test" and decision.excuses(base, run):
+        if difference is None and run.result.kind == "test" and decision.excuses(base, run):
             steady = self._gates.again(self.case.base, self._step(run.step))
             self.base = {**self.base, run.step: steady}
             difference = decision.red_beyond(steady, run)

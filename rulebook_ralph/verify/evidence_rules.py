@@ -77,7 +77,7 @@ def gates_hold(case: Case, examination: Examination) -> Verdict | None:
     for run in table.new.values():
         if run.result.failed:
             examination.log.append(f"{red_words(run)}, as before")
-            if run.step in table.base and table.base[run.step].result.failed:
+            if table.base[run.step].result.failed:
                 examination.red_before.add(run.step)
     return None
 
