@@ -171,16 +171,17 @@ def _execute(assignment: Assignment, worker: Worker, verifiers: Verifiers) -> Ag
     cancelled = verifiers.cancelled
     if isinstance(cancelled, Cancellation):
         cancelled = Cancellation(cancelled, worker.stopped)
+    place = worker.place
     result = assignment.agent.run(
         Invocation(
             prompt=assignment.prompt,
-            workspace=worker.root,
+            workspace=place.inside,
             output_file=assignment.output_file,
             limits=assignment.limits,
-            environment=worker.environment(assignment.environment),
+            environment=place.environment(assignment.environment),
             cancelled=cancelled,
-            report=_with_short_paths(worker),
-            box=worker.box,
+            report=_with_short_paths(worker, place.inside),
+            box=place.box,
         )
     )
     if result.killed_by == "interrupted" and not verifiers.cancelled.is_set():
@@ -189,14 +190,14 @@ def _execute(assignment: Assignment, worker: Worker, verifiers: Verifiers) -> Ag
     return cleaned(result, verifiers.redactor.clean_cut)
 
 
-def _with_short_paths(worker: Worker) -> Callable[[AgentActivity], None]:
+def _with_short_paths(worker: Worker, root: Path) -> Callable[[AgentActivity], None]:
     """What the agent does is reported with paths that begin at the repository's root."""
-    roots = {f"{worker.root}/", f"{worker.root.resolve()}/"}
+    roots = {f"{root}/", f"{root.resolve()}/"}
 
     def report(activity: AgentActivity) -> None:
         text, detail = activity.text, activity.detail
-        for root in roots:
-            text, detail = text.replace(root, ""), detail.replace(root, "")
+        for path in roots:
+            text, detail = text.replace(path, ""), detail.replace(path, "")
         worker.report(AgentActivity(activity.kind, text, detail))
 
     return report

@@ -1,17 +1,16 @@
 """The workers of a run: each is a place where one agent works at a time, a clone with its box and environment."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from rulebook_ralph.git.cache import unwritable
 from rulebook_ralph.git.capture import Captured
 from rulebook_ralph.git.clone import Clone
 from rulebook_ralph.git.repository import GitError, read_plain
-from rulebook_ralph.process.box import Box
 from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report.events import Event, OfOneIteration, WithinIteration
+from rulebook_ralph.verify.workspace import Place
 
 if TYPE_CHECKING:
     from rulebook_ralph.run.parts import VerifyTools
@@ -33,17 +32,9 @@ class Worker:
         self._note = clone.root.with_name(f"{clone.name}.iteration")
 
     @property
-    def box(self) -> Box | None:
-        return self._workspace.place(self._clone).box
-
-    @property
-    def root(self) -> Path:
-        """The folder that the agent works in, as the agent sees it."""
-        return self._workspace.place(self._clone).inside
-
-    def environment(self, given: Mapping[str, str]) -> Mapping[str, str]:
-        """The environment of a process in the clone."""
-        return self._workspace.place(self._clone).environment(given)
+    def place(self) -> Place:
+        """How the agent's process sees the clone."""
+        return self._workspace.place(self._clone)
 
     @property
     def is_there(self) -> bool:
