@@ -16,7 +16,7 @@ AT = "2026-01-01T00:00:00.000Z"
 
 def iteration(number: int = 1, **values: Any) -> Iteration:
     """A record of an iteration: of a coder's first attempt at the task `a`, settled, unless something else is said."""
-    usual = {
+    usual: dict[str, Any] = {
         "phase": "settled",
         "task_id": "a",
         "stage": "coder",

@@ -32,7 +32,7 @@ def test_files_are_read_by_number(tmp_path: Path) -> None:
 def test_what_a_dead_run_left_is_found_readable_or_not(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path)
     for number, phase in enumerate(("settled", "judged", "executing"), 1):
-        save(folder, iteration(number, phase=phase))  # type: ignore[arg-type]
+        save(folder, iteration(number, phase=phase))
     folder.iteration(4).write_text("{")
     assert history.unsettled_numbers(folder) == [2, 3, 4]
     folder.iteration(4).unlink()
