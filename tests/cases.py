@@ -16,15 +16,9 @@ AT = "2026-01-01T00:00:00.000Z"
 
 def iteration(number: int = 1, **values: Any) -> Iteration:
     """A record of an iteration: of a coder's first attempt at the task `a`, settled, unless something else is said."""
-    usual: dict[str, Any] = {
-        "phase": "settled",
-        "task_id": "a",
-        "stage": "coder",
-        "attempt": 1,
-        "agent": "test",
-        "base_commit": "0" * 40,
-    }
-    return Iteration(**{"iteration_number": number, "timestamp": AT, "started_at": AT} | usual | values)
+    usual: dict[str, Any] = {"phase": "settled", "task_id": "a", "stage": "coder", "attempt": 1, "agent": "test"}
+    usual |= {"iteration_number": number, "timestamp": AT, "started_at": AT, "base_commit": "0" * 40}
+    return Iteration(**usual | values)
 
 
 def each_of(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Test], Test]:

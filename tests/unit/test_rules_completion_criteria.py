@@ -75,7 +75,9 @@ def prompt(
 
 
 def settled(verdict: Verdict, *, attempt: int, allowed: int) -> Decision:
-    standing = AttemptContext(verdict, verdict.feedback, "coder", ("coder",), attempt, {"coder": allowed}, {}, time_left=60)
+    standing = AttemptContext(
+        verdict, verdict.feedback, "coder", ("coder",), attempt, {"coder": allowed}, {}, time_left=60
+    )
     return policy.settle(standing)
 
 

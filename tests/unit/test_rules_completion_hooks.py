@@ -68,7 +68,9 @@ def wanting(results: Sequence[CheckResult], tools: Sequence[ToolResult] = (), **
 
 
 def settled(verdict: Verdict, *, attempt: int = 1, allowed: int = 3, time_left: float = 60) -> Decision:
-    standing = AttemptContext(verdict, verdict.feedback, "coder", ("coder",), attempt, {"coder": allowed}, {}, time_left)
+    standing = AttemptContext(
+        verdict, verdict.feedback, "coder", ("coder",), attempt, {"coder": allowed}, {}, time_left
+    )
     return policy.settle(standing)
 
 
