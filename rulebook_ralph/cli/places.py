@@ -28,22 +28,17 @@ def project_root(app: App) -> Path:
 
 
 def state_folder(app: App) -> StateFolder:
-    """The state folder around the current folder. Raises RalphError where there is none."""
+    """The state folder around the current folder. Raises RalphError where there is none, or on another branch."""
     root = find_root(app.cwd)
-    if root is None:
-        told = _list_elsewhere(app)
-        raise RalphError(told or f"no task list in {project_root(app)}; run 'ralph init' first")
-    return StateFolder(root)
-
-
-def _list_elsewhere(app: App) -> str:
-    """Where the task list is, as another branch is checked out; "" where there is none."""
+    if root is not None:
+        return StateFolder(root)
     from rulebook_ralph.run.branch import branch_with_list  # noqa: PLC0415 - git, only where something is amiss
 
-    _, repository = open_root(app)
-    branch = branch_with_list(repository)
-    here = repository.branch() or "the commit that is checked out"
-    return f"no task list on {here}; it is on branch {branch}: git switch {branch}, or ralph run" if branch else ""
+    root, repository = open_root(app)
+    if branch := branch_with_list(repository):
+        here = repository.branch() or "the commit that is checked out"
+        raise RalphError(f"no task list on {here}; it is on branch {branch}: git switch {branch}, or ralph run")
+    raise RalphError(f"no task list in {root}; run 'ralph init' first")
 
 
 def private_folder(folder: StateFolder) -> Path:
