@@ -90,6 +90,8 @@ def init_command(app: App, /, *, json: bool, **given: Any) -> None:
     wanted = Import(**given)
     if wanted.empty and (wanted.paths or wanted.files):
         raise RalphError("--empty reads no tasks; leave it out, or what is to be read")
+    if wanted.project is not None and (problem := problem_with_id(wanted.project)):
+        raise RalphError(f"--project '{wanted.project}': {problem}")
     try:
         folder, result = make(app, wanted)
     except RefusedTasksError as error:
@@ -138,7 +140,7 @@ def _init(app: App, folder: StateFolder, repository: Repository, wanted: Import)
     now = app.clock.iso()
     prd = before or Prd(
         version=PRD_VERSION,
-        project=_project_name(wanted.project, reading.project or folder.root.name),
+        project=wanted.project or project_name(reading.project or folder.root.name),
         description=reading.description,
         branch=reading.branch,
         created_at=now,
@@ -197,12 +199,6 @@ def _refuse_faulty(prd: Prd, *, strict: bool) -> None:
             f"{counted(len(without), 'task')} without criteria: {some(without, 20)}; each needs an outcome and"
             " acceptanceCriteria, or completion for a stage (or leave out --strict)"
         )
-
-
-def _project_name(given: str | None, otherwise: str) -> str:
-    if given is not None and (problem := problem_with_id(given)):
-        raise RalphError(f"--project '{given}': {problem}")
-    return given or project_name(otherwise)
 
 
 def _preview(console: Console, result: Result, folder: StateFolder) -> None:

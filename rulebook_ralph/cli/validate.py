@@ -29,7 +29,8 @@ def validate_command(app: App, *, json: bool) -> int:
     """
     folder = state_folder(app)
     problems = all_problems(app, folder)
-    warnings = [] if problems else _near_misses(folder)
+    misses = () if problems else validation.near_misses(prd_file.read_prd(folder.prd))  # which are kept, and do nothing
+    warnings = [Problem(prd_file.PRD_NAME, None, json_path(path), message) for path, message in misses]
     with app.console(json=json) as console:
         if json:
             console.json({"valid": not problems, "problems": problems, "warnings": warnings})
@@ -38,12 +39,6 @@ def validate_command(app: App, *, json: bool) -> int:
                 console.line(str(problem))
             console.line(counted(len(problems), "problem") if problems else "no problems")
     return ExitCode.INVALID if problems else ExitCode.OK
-
-
-def _near_misses(folder: StateFolder) -> list[Problem]:
-    """Keys of a good list that were probably meant as others: they are kept, and do nothing."""
-    faults = validation.near_misses(prd_file.read_prd(folder.prd))
-    return [Problem(prd_file.PRD_NAME, None, json_path(path), message) for path, message in faults]
 
 
 def all_problems(app: App, folder: StateFolder) -> tuple[Problem, ...]:

@@ -21,7 +21,7 @@ from rulebook_ralph.report.summary import inline
 from rulebook_ralph.run import preflight, verifying
 from rulebook_ralph.run.verifying import VerifyOutcome
 from rulebook_ralph.tasks.edits import find
-from rulebook_ralph.tasks.model import Json, Prd, Task, Value
+from rulebook_ralph.tasks.model import Json, Value
 from rulebook_ralph.tasks.prd_file import read_prd
 from rulebook_ralph.tasks.results import CheckResult, feedback_excerpt
 from rulebook_ralph.tasks.review import NOTHING_TO_REVIEW, Review, ReviewIssue, Tier
@@ -48,7 +48,9 @@ def verify_command(app: App, task_ids: tuple[str, ...], *, trust_commands: bool,
     """
     opened = open_project(app)
     prd = read_prd(opened.project.folder.prd)
-    chosen = _chosen(prd, task_ids)
+    chosen = tuple(find(prd, task_id) for task_id in dict.fromkeys(task_ids))
+    if not task_ids:
+        chosen = tuple(task for task in prd.tasks if task.status == "completed")
     require_agreed(app, opened, trusted=trust_commands)
     with app.console(json=json) as console, interruptible() as cancelled:
         with verifying.tools(opened.project, report=console.report, cancelled=cancelled) as tools:
@@ -60,12 +62,6 @@ def verify_command(app: App, task_ids: tuple[str, ...], *, trust_commands: bool,
         else:
             _tell(console, outcome)
     return ExitCode.OK if outcome.passed else ExitCode.BLOCKED
-
-
-def _chosen(prd: Prd, task_ids: tuple[str, ...]) -> tuple[Task, ...]:
-    if task_ids:
-        return tuple(find(prd, task_id) for task_id in dict.fromkeys(task_ids))
-    return tuple(task for task in prd.tasks if task.status == "completed")
 
 
 def _tell(console: Console, outcome: VerifyOutcome) -> None:
