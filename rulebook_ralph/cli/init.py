@@ -90,8 +90,8 @@ def init_command(app: App, /, *, json: bool, **given: Any) -> None:
     wanted = Import(**given)
     if wanted.empty and (wanted.paths or wanted.files):
         raise RalphError("--empty reads no tasks; leave it out, or what is to be read")
-    if wanted.project is not None and (problem := problem_with_id(wanted.project)):
-        raise RalphError(f"--project '{wanted.project}': {problem}")
+    if wanted.project is not None and (fault := problem_with_id(wanted.project)):
+        raise RalphError(f"--project '{wanted.project}': {fault}")
     try:
         folder, result = make(app, wanted)
     except RefusedTasksError as error:
