@@ -225,15 +225,18 @@ class Run:
         return None
 
     def _say_plan(self) -> None:
-        parts, prd = self._parts, self._parts.journal.prd
+        parts, prd, config = self._parts, self._parts.journal.prd, self._parts.config
         self._report(
-            summaries.run_planned(
-                prd,
-                parts.config,
+            events.RunPlanned(
+                project=prd.project,
                 branch=parts.branch.name,
-                agent=parts.roster.name_of(parts.config.defaults.executor),
+                agent=parts.roster.name_of(config.defaults.executor),
                 open_tasks=len(selection.plan(prd, only=self._options.only, reopen=parts.reopen)),
+                total_tasks=len(prd.tasks),
+                completed_tasks=sum(task.status == "completed" for task in prd.tasks),
                 max_iterations=self._progress.max_iterations,
+                max_wall_time=config.limits.max_run_wall_time,
+                max_cost_usd=config.limits.max_cost_usd,
                 workers=parts.workers.most,
             )
         )

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping
 
-from rulebook_ralph.config.settings import Config
 from rulebook_ralph.errors import ExitCode
 from rulebook_ralph.report import events
 from rulebook_ralph.run.policy import RunTally, Stop
@@ -102,24 +101,6 @@ def reason_of(record: Iteration, decision: Decision) -> str:
     if decision.trigger == "advance":
         return f"{record.stage} is done, {decision.next_stage} is next"
     return decision.blocked_reason or (record.verdict.reason if record.verdict else "")
-
-
-def run_planned(
-    prd: Prd, config: Config, *, branch: str, agent: str, open_tasks: int, max_iterations: int, workers: int
-) -> events.RunPlanned:
-    """What is at most to come, said before the first agent starts."""
-    return events.RunPlanned(
-        project=prd.project,
-        branch=branch,
-        agent=agent,
-        open_tasks=open_tasks,
-        total_tasks=len(prd.tasks),
-        completed_tasks=sum(task.status == "completed" for task in prd.tasks),
-        max_iterations=max_iterations,
-        max_wall_time=config.limits.max_run_wall_time,
-        max_cost_usd=config.limits.max_cost_usd,
-        workers=workers,
-    )
 
 
 def tasks_listed(prd: Prd, *, only: Collection[str], reopen: Collection[str]) -> events.TasksListed:
