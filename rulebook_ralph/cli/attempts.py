@@ -13,7 +13,7 @@ from rulebook_ralph.cli.places import open_project, open_root, refuse_agents
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git import attempts
 from rulebook_ralph.git.cache import remove_vanished
-from rulebook_ralph.git.landing import commit_tree
+from rulebook_ralph.git.landing import commit_tree, require_committer
 from rulebook_ralph.git.repository import GitError, Repository
 from rulebook_ralph.report.console import Console
 from rulebook_ralph.run import pruning
@@ -72,11 +72,11 @@ def _make_branch(repository: Repository, branch: str, attempt: str, number: int)
         raise RalphError(f"'{branch}' is no valid name of a branch; name another")
     if repository.tip(branch) is not None:
         raise RalphError(f"there is a branch {branch} already; name another")
-    attempts.require_identity(repository)
+    signs = require_committer(repository)
     message = f"Attempt of iteration {number}\n\nBrought back by ralph restore.\n"
     try:
         tree, base = repository.tree_of(attempt), f"{attempt}^1"
-        commit = commit_tree(repository, tree, (base,), message, sign=attempts.wants_signing(repository))
+        commit = commit_tree(repository, tree, (base,), message, sign=signs)
         repository.run("update-ref", f"refs/heads/{branch}", commit, "")
     except GitError as error:
         raise RalphError(f"the branch {branch} cannot be made: {error.stderr or error}; name another") from None

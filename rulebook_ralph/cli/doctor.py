@@ -19,6 +19,7 @@ from rulebook_ralph.config import requirements
 from rulebook_ralph.config.settings import Config
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.git.cache import cache_root
+from rulebook_ralph.git.landing import require_committer
 from rulebook_ralph.git.repository import GitError, Repository, unsupported
 from rulebook_ralph.process.box import NoBox, probe_box
 from rulebook_ralph.process.cancellation import Cancellation
@@ -129,7 +130,7 @@ def _git(app: App, prd: Prd | None) -> Iterator[Diagnosis]:
         yield refused(problem)
     yield ok(f"{repository.text('version')} ({program})")
     yield ok(f"repository {repository.root}, on {repository.branch() or 'no branch'} at {repository.head()[:8]}")
-    is_signed = preflight.require_committer(repository)
+    is_signed = require_committer(repository)
     yield ok("commits have an author: " + repository.text("var", "GIT_AUTHOR_IDENT").partition(">")[0] + ">")
     if is_signed:
         told = "commits are signed, which works now; a key that asks for a passphrase may not at night"

@@ -15,6 +15,7 @@ from rulebook_ralph.cli.places import OpenedProject, open_project, open_root, re
 from rulebook_ralph.cli.trust import require_agreed
 from rulebook_ralph.config.settings import MOST_WORKERS, Config
 from rulebook_ralph.errors import RalphError
+from rulebook_ralph.git.landing import require_committer
 from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report import events, notify
 from rulebook_ralph.report.console import Console
@@ -188,7 +189,7 @@ def _wished(app: App, flags: Flags, prompt: str, report: Callable[[events.Event]
     after = edits.apply(prd, add, at=app.clock.iso()).prd
     if not flags.dry_run:
         refuse_agents(app, TASKS_STAY)
-        preflight.require_committer(project.repository)  # else the list would be there, and no run
+        require_committer(project.repository)  # else the list would be there, and no run
         wish.begin_list(app, prd)
         report(events.Notice("info", deliver(app, add)))
     return after, task["id"]

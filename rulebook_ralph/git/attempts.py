@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.git.landing import SigningError, commit_tree
+from rulebook_ralph.git.landing import commit_tree
 from rulebook_ralph.git.objects import Entry
 from rulebook_ralph.git.repository import GitError, Repository
 from rulebook_ralph.git.trees import tree_with, with_entries
@@ -35,36 +35,6 @@ def candidate_reference(project: str) -> str:
 def attempt_reference(project: str, task_id: str, number: int) -> str:
     """Where an attempt is saved. Below `tasks/`, so that a task may be named `state`."""
     return f"refs/ralph/{project}/tasks/{task_id}/{number}"
-
-
-# Who commits
-
-
-def require_identity(repository: Repository) -> None:
-    """Raises RalphError where git has no name or address for commits."""
-    try:
-        for name in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
-            repository.run("var", name)
-    except GitError:
-        raise RalphError(
-            "git does not know who commits; run: git config user.name 'Your Name' && "
-            "git config user.email you@example.com"
-        ) from None
-
-
-def wants_signing(repository: Repository) -> bool:
-    """Whether commits are to be signed (commit.gpgSign)."""
-    return repository.answer("config", "--type=bool", "--get", "commit.gpgSign") == "true"
-
-
-def signing_problem(repository: Repository) -> str | None:
-    """Why a signed commit cannot be made here; None where all is well."""
-    try:
-        tree, parents = repository.tree_of("HEAD"), ("HEAD",)
-        commit_tree(repository, tree, parents, "ralph: can this be signed?\n", sign=True)
-    except SigningError as error:
-        return error.stderr.splitlines()[0] if error.stderr else "signing failed"
-    return None
 
 
 # Attempts

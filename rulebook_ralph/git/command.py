@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
-from typing import IO, Self, cast
+from typing import IO, Any, Self, cast
 
 from rulebook_ralph.errors import RalphError
 
@@ -52,7 +52,8 @@ def run(
     group: bool = True,
 ) -> bytes:
     """The output of a git command, unless the file `output` gets it. Raises GitError, RalphError without git."""
-    with _start(arguments, folder, environment, stdin=stdin is not None, output=output, group=group) as process:
+    pipes = {"stdin": DEVNULL if stdin is None else PIPE, "stdout": output or PIPE, "stderr": PIPE}
+    with _start(arguments, folder, environment, group=group, **pipes) as process:
         try:
             said, errors = process.communicate(stdin, timeout)
         except BaseException as error:
@@ -71,27 +72,14 @@ def run(
 
 
 def _start(
-    arguments: tuple[str, ...],
-    folder: Path,
-    environment: Mapping[str, str],
-    *,
-    stdin: bool = True,
-    output: IO[bytes] | None = None,
-    errors: IO[bytes] | None = None,
-    group: bool = True,
+    arguments: tuple[str, ...], folder: Path, environment: Mapping[str, str], *, group: bool = True, **pipes: Any
 ) -> "Popen[bytes]":
     """In a process group of its own, as ^C is for Ralph."""
     if any("\0" in argument for argument in arguments):
         raise GitError(arguments, -1, "a name holds a NUL character")
     try:
         return Popen(
-            ("git", *_OPTIONS, *arguments),
-            cwd=folder,
-            env=environment,
-            stdin=PIPE if stdin else DEVNULL,
-            stdout=output or PIPE,
-            stderr=errors or PIPE,
-            process_group=0 if group else None,
+            ("git", *_OPTIONS, *arguments), cwd=folder, env=environment, process_group=0 if group else None, **pipes
         )
     except (FileNotFoundError, NotADirectoryError) as error:
         if str(error.filename) == str(folder):
@@ -129,18 +117,13 @@ class Conversation:
         if self._process is None or self._process.poll() is not None:
             self.stop()
             errors = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe would be full one day
-            self._process = _start(*self._command, errors=errors)
+            self._process = _start(*self._command, stdin=PIPE, stdout=PIPE, stderr=errors)
             self._end = weakref.finalize(self, _end, self._process, errors)
         try:
             cast("IO[bytes]", self._process.stdin).write(words)
             cast("IO[bytes]", self._process.stdin).flush()
         except OSError:
             raise EndedError from None
-
-    def answer(self, words: bytes) -> bytes:
-        """Say more, and read one line."""
-        self.say(words)
-        return self.line()
 
     def line(self) -> bytes:
         return self.read(None)

@@ -9,10 +9,11 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git.capture import TIME_LIMIT
 from rulebook_ralph.git.command import Conversation, EndedError
 from rulebook_ralph.git.in_the_way import InTheWayError, NotAdvanced, look_around
@@ -21,7 +22,7 @@ from rulebook_ralph.git.repository import GitError, Repository, read_plain, with
 from rulebook_ralph.git.trees import Change, changes, folders_of
 from rulebook_ralph.process.tree import own_start, started_at
 
-__all__ = ["NotAdvanced", "SigningError", "advance", "commit_tree"]
+__all__ = ["NotAdvanced", "advance", "commit_tree"]
 
 _SIGNING_TIMEOUT = 60.0
 _LOCK_SECONDS = 5.0
@@ -46,22 +47,35 @@ _IN_PROGRESS = {
 }
 
 
-class SigningError(GitError):
-    """A commit could be made, but not signed."""
+def require_committer(repository: Repository) -> bool:
+    """Git's identity and signing, tried out; returns whether commits are to be signed. Raises RalphError."""
+    try:
+        for name in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
+            repository.run("var", name)
+    except GitError:
+        who = "git config user.name 'Your Name' && git config user.email you@example.com"
+        raise RalphError(f"git does not know who commits; run: {who}") from None
+    signs = repository.answer("config", "--type=bool", "--get", "commit.gpgSign") == "true"
+    try:
+        if signs:
+            commit_tree(repository, repository.tree_of("HEAD"), (), "ralph: can this be signed?\n", sign=True)
+    except GitError as error:
+        why = error.stderr.partition("\n")[0]
+        told = f"commits are to be signed (commit.gpgSign), but signing fails: {why}"
+        raise RalphError(f"{told}; unlock the key or turn it off") from None
+    return signs
 
 
 def commit_tree(repository: Repository, tree: str, parents: Sequence[str], message: str, *, sign: bool) -> str:
-    """A commit of exactly that tree, by the user. Raises GitError; SigningError where it cannot be signed."""
-    command = ("commit-tree", tree, *(word for parent in parents for word in ("-p", parent)))
-    told = message.encode("utf-8", "surrogateescape")
-    if not sign:
-        return repository.text(*command, stdin=told)
-    try:
-        output = repository.run(*command, "-S", stdin=told, timeout=_SIGNING_TIMEOUT, terminal=True)
-    except GitError as error:
-        repository.run(*command, stdin=told)  # where this fails too, it was not for the signature
-        raise SigningError(command, error.code, error.stderr) from None
-    return output.decode("ascii").strip()
+    """A commit of exactly that tree, by the user. Raises GitError."""
+    command = (
+        "commit-tree",
+        tree,
+        *(word for parent in parents for word in ("-p", parent)),
+        *(("-S",) if sign else ()),
+    )
+    told, timeout = message.encode("utf-8", "surrogateescape"), _SIGNING_TIMEOUT if sign else None
+    return os.fsdecode(repository.run(*command, stdin=told, timeout=timeout, terminal=sign)).strip()
 
 
 def advance(repository: Repository, branch: str, new: str, old: str, *, reason: str = "ralph") -> NotAdvanced | None:
@@ -81,8 +95,8 @@ def advance(repository: Repository, branch: str, new: str, old: str, *, reason: 
             with _index_lock(repository) as index:
                 _follow(repository, index, branch, new, old, reason=reason)
         else:
-            with _ref_locked(repository, branch, new, old, reason) as move:
-                move()
+            with _moving(repository, branch, new, old, reason):
+                pass
     except InTheWayError as error:
         return error.waiting
     return None
@@ -179,7 +193,7 @@ def _follow(repository: Repository, index: Path, branch: str, new: str, old: str
     note, mark = _following(repository), f"{old} {new}\n".encode()
     same, torn = look_around(repository, index, work, was_begun=read_plain(note) == mark)
     _enter(repository, index, [*(each for each in every if within_state(each.path)), *same])
-    with _ref_locked(repository, branch, new, old, reason) as move:
+    with _moving(repository, branch, new, old, reason):
         note.write_bytes(mark)
         sync(note)
         for each in torn:
@@ -191,8 +205,7 @@ def _follow(repository: Repository, index: Path, branch: str, new: str, old: str
         sync(index)
         index.replace(repository.git_dir / "index")
         sync(repository.git_dir)
-        move()
-        note.unlink(missing_ok=True)
+    note.unlink(missing_ok=True)
 
 
 def bring_files(repository: Repository, new: str, old: str, *, index: Path | None = None) -> None:
@@ -226,13 +239,15 @@ def _enter(repository: Repository, index: Path, wanted: Sequence[Change]) -> Non
 
 
 @contextmanager
-def _ref_locked(repository: Repository, branch: str, new: str, old: str, reason: str) -> Iterator[Callable[[], bytes]]:
-    """Hold the branch's own lock, with `old` found in it; the given function moves it. If Ralph dies, git lets go."""
+def _moving(repository: Repository, branch: str, new: str, old: str, reason: str) -> Iterator[None]:
+    """Hold the branch's own lock, with `old` found in it, and move it at the end. If Ralph dies, git lets go."""
     git = Conversation(("update-ref", "-m", reason, "--stdin"), repository.root, repository.environment)
     try:
         with git.asked(os.fsencode(f"start\nupdate refs/heads/{branch} {new} {old}\nprepare\n")):
             git.line(), git.line()
-            yield lambda: git.answer(b"commit\n")
+            yield
+            git.say(b"commit\n")
+            git.line()
     except EndedError:
         if repository.tip(branch) != old:
             raise InTheWayError("it was moved by somebody else") from None

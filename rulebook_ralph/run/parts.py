@@ -16,6 +16,7 @@ from rulebook_ralph.config.settings import Config, Reviewer
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git import attempts
 from rulebook_ralph.git.clone import Clones
+from rulebook_ralph.git.landing import require_committer
 from rulebook_ralph.report.events import Event, Notice
 from rulebook_ralph.run import preflight
 from rulebook_ralph.run.branch import Branch
@@ -129,7 +130,7 @@ class Parts(VerifyTools):
         self.context = context
         self.clock = context.clock
         self.report = context.report
-        self.sign = preflight.require_committer(project.repository)
+        self.sign = require_committer(project.repository)
         self.journal = Journal(
             project,
             load_prd(project, self.notice, name=options.session_of),

@@ -16,7 +16,6 @@ from rulebook_ralph.config.layers import PROJECT_CONFIG
 from rulebook_ralph.config.settings import Config, Reviewer
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.git import attempts
-from rulebook_ralph.git.repository import Repository
 from rulebook_ralph.run.project import Project, RunOptions, Say
 from rulebook_ralph.tasks import disk, edits
 from rulebook_ralph.tasks.model import Prd, Task, problem_with_id
@@ -146,17 +145,6 @@ def problem_with_name(project: Project, prd: Prd) -> str:
     if fits or project.repository.answer("check-ref-format", attempts.state_reference(prd.project)) is not None:
         return ""
     return f"{prd.project!r} cannot be part of a git ref's name; use letters, digits, '.', '_' and '-'"
-
-
-def require_committer(repository: Repository) -> bool:
-    """Git's identity and signing, tried out; returns whether commits are to be signed. Raises RalphError."""
-    attempts.require_identity(repository)
-    sign = attempts.wants_signing(repository)
-    if sign and (problem := attempts.signing_problem(repository)) is not None:
-        raise RalphError(
-            f"commits are to be signed (commit.gpgSign), but signing fails: {problem}; unlock the key or turn it off"
-        )
-    return sign
 
 
 class AbleAgents:

@@ -8,6 +8,7 @@ import pytest
 
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git import attempts
+from rulebook_ralph.git.landing import require_committer
 from rulebook_ralph.git.objects import NewObjects, Objects
 from rulebook_ralph.git.repository import open_repository
 from tests.unit.git.project import Project
@@ -123,13 +124,14 @@ def test_a_save_that_fails_is_one_line(project: Project) -> None:
 
 
 def test_who_commits_and_signs(project: Project, tmp_path: Path) -> None:
-    attempts.require_identity(project.repository)
-    assert not attempts.wants_signing(project.repository)
+    assert not require_committer(project.repository)
     project.git("config", "gpg.program", "/bin/false")
-    assert attempts.signing_problem(project.repository)
+    project.git("config", "commit.gpgSign", "true")
+    with pytest.raises(RalphError, match="signing fails"):
+        require_committer(project.repository)
     nameless = {
         name: value for name, value in os.environ.items() if not name.startswith(("GIT_AUTHOR", "GIT_COMMITTER"))
     }
     project.git("config", "user.useConfigOnly", "true")
     with pytest.raises(RalphError, match=r"user\.name"):
-        attempts.require_identity(open_repository(project.root, {**nameless, "EMAIL": ""}))
+        require_committer(open_repository(project.root, {**nameless, "EMAIL": ""}))
