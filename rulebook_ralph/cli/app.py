@@ -2,7 +2,6 @@
 take, and how ^C reaches them.
 """
 
-import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -19,9 +18,8 @@ from rulebook_ralph.clock import Clock
 from rulebook_ralph.errors import RalphError
 from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report.console import Console
+from rulebook_ralph.tasks.struct_reading import seconds
 from rulebook_ralph.verify.redaction import Redactor
-
-_FORM = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,20 +117,15 @@ json_object = click.option("--json", is_flag=True, help="Print one JSON object."
 
 
 class Duration(click.ParamType[float]):
-    """Seconds: a number, or parts such as 90s, 45m, 1h30m."""
+    """Seconds: a number, or parts such as 90s, 45m, 1h30m, as in the configuration."""
 
     name = "duration"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        match = _FORM.fullmatch(str(value))
-        if match is None or not any(match.groups()):
-            self.fail(f"'{value}' is no length of time; write 90s, 45m or 1h30m", param, ctx)
-        hours, minutes, seconds = (float(part or 0) for part in match.groups())
-        total = hours * 3600 + minutes * 60 + seconds
-        if total <= 0:
-            self.fail("must be more than nothing", param, ctx)
+        given = str(value)
+        total = float(given) if given.replace(".", "", 1).isdecimal() else seconds(given)
+        if not total:
+            self.fail(f"'{given}' is no length of time; write 90s, 45m or 1h30m", param, ctx)
         return total
 
 
