@@ -28,7 +28,9 @@ _BULLET = re.compile(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+(.+)$")
 _COMMIT = re.compile(
     r"""\bgit\b.{0,200}?\bcommit\b.{0,200}?\s(?:-a?m|--message)[ =](?:'([^']+)'|"([^"]+)"|([^\s'"]+))""", re.DOTALL
 )
-_KINDS = ("tests", "lint", "typecheck")
+_KINDS = {"tests": "tests?", "lint": "lint(?:er|ing)?", "typecheck": "type(?:.?check(?:s|ing)?)?"}
+_PASSED = r"\b{} (?:now |all |is |are )*(?:pass(?:es|ed|ing)?|green|clean)\b|\bno {} errors\b"
+_FAILED = r"\b{} (?:still )?fail(?:s|ed|ing)?\b|\b[1-9]\d* failed\b"
 
 
 def parse(result: AgentResult) -> ParsedIteration:
@@ -47,12 +49,20 @@ def parse(result: AgentResult) -> ParsedIteration:
         summary=_text(report.get("summary")) or _first_paragraph(prose),
         learnings=_texts(report.get("learnings")) or _listed(prose, ("learn", "lesson", "pattern")),
         errors=_texts(report.get("errors")) or _listed(prose, ("error",)),
-        quality_claims={name: quality[name] for name in _KINDS if isinstance(quality.get(name), bool)},
+        quality_claims={name: quality[name] for name in _KINDS if isinstance(quality.get(name), bool)}
+        or _claims(prose),
         commit_messages=_commit_messages(report, result.tool_results),
         verification_steps=_texts(report.get("verificationSteps")),
         changed_checks={path: _text(reason) for path, reason in list(changed.items())[:MAX_ITEMS] if path},
         context_loss=result.status in ("truncated", "killed") or not text.strip(),
     )
+
+
+def _claims(prose: str) -> dict[str, bool]:
+    """The kinds of check that prose says pass; of none where it says of any that it failed."""
+    found = {name for name, word in _KINDS.items() if re.search(_PASSED.format(word, word), prose, re.IGNORECASE)}
+    failed = any(re.search(_FAILED.format(word), prose, re.IGNORECASE) for word in _KINDS.values())
+    return {} if failed else dict.fromkeys(sorted(found), True)
 
 
 def _split(text: str) -> tuple[list[str], str]:
