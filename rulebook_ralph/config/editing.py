@@ -111,7 +111,8 @@ class _ConfigText:
         (start, value), line = entries[index], entries[index][0].start_mark.line
         before = self._lines[line][: start.start_mark.column]
         if _is_map(holder) and before.strip():  # the first key of a list's item
-            return self._cut(start, entries[index + 1][0].start_mark.index) if index + 1 < len(entries) else None
+            following = [each.start_mark.index for each, _ in entries[index + 1 : index + 2]]
+            return self._text[: start.start_mark.index] + self._text[following[0] :] if following else None
         column = len(before) - len(before.lstrip(" "))
         _, end = self._section(line + 1, *self._column_in(value, column))
         default = value_at(built_in_values(), in_camel(path))
@@ -176,9 +177,6 @@ class _ConfigText:
     def _with_lines(self, start: int, stop: int, lines: list[str]) -> str:
         text = "\n".join([*self._lines[:start], *lines, *self._lines[stop:]])
         return text if text.endswith("\n") or not text else f"{text}\n"
-
-    def _cut(self, start: "Node", end: int) -> str:
-        return self._text[: start.start_mark.index] + self._text[end:]
 
 
 def _is_map(node: "Node") -> bool:
