@@ -3,6 +3,8 @@
 from collections.abc import Iterable, MutableMapping, Sequence
 from typing import Literal
 
+from msgspec.structs import replace
+
 from rulebook_ralph.tasks.model import Value
 from rulebook_ralph.tasks.text import counted
 
@@ -114,25 +116,27 @@ class Review(Value, frozen=True, kw_only=True):
         return f"{self.decision} ({self.reason or self.summary})"
 
 
-def count(issues: Iterable[ReviewIssue]) -> IssueCounts:
-    """The issues, counted."""
-    found = [issue.severity for issue in issues]
-    return IssueCounts(total=len(found), high=found.count("high"), medium=found.count("medium"), low=found.count("low"))
-
-
-NOTHING_TO_REVIEW = Review(decision="SHIP", issues=(), summary=IssueCounts(total=0, high=0, medium=0, low=0), looks=())
+def joined(decisions: Sequence[ReviewDecision]) -> ReviewDecision:
+    """REVISE where one says so; SHIP only where all do, and there is one."""
+    if "REVISE" in decisions:
+        return "REVISE"
+    return "SHIP" if decisions and all(decision == "SHIP" for decision in decisions) else "UNDECIDED"
 
 
 def reviewed(issues: Iterable[ReviewIssue], looks: Sequence[ReviewLook], not_reviewed: Iterable[str] = ()) -> Review:
     """The looks as one review: it ships where all of them do; the worst issues come first, each once."""
     ordered = sorted(dict.fromkeys(issues), key=lambda issue: SEVERITIES.index(issue.severity))
+    found = [issue.severity for issue in ordered]
     return Review(
         decision=joined([look.decision for look in looks]),
         issues=tuple(ordered),
-        summary=count(ordered),
+        summary=IssueCounts(total=len(found), **{severity: found.count(severity) for severity in SEVERITIES}),
         looks=tuple(looks),
         not_reviewed=tuple(dict.fromkeys(not_reviewed)),
     )
+
+
+NOTHING_TO_REVIEW = replace(reviewed((), ()), decision="SHIP")
 
 
 def together(reviews: Sequence[Review]) -> Review | None:
@@ -144,13 +148,6 @@ def together(reviews: Sequence[Review]) -> Review | None:
         [look for review in reviews for look in review.looks],
         [name for review in reviews for name in review.not_reviewed],
     )
-
-
-def joined(decisions: Sequence[ReviewDecision]) -> ReviewDecision:
-    """REVISE where one says so; SHIP only where all do, and there is one."""
-    if "REVISE" in decisions:
-        return "REVISE"
-    return "SHIP" if decisions and all(decision == "SHIP" for decision in decisions) else "UNDECIDED"
 
 
 def feedback(review: Review) -> str:
