@@ -1,5 +1,6 @@
 """`ralph show N` and `ralph logs`: one iteration; and what an agent said and did in it, also while it works."""
 
+import codecs
 import re
 import time
 from collections.abc import Iterator
@@ -185,21 +186,21 @@ def _tell(console: Console, project: Project, record: Iteration, follow: Cancell
     about = f"{record.names} · {record.stage} · attempt {record.attempt} · {record.agent}"
     console.line(f"#{record.iteration_number} {about}", style="bold")
     settings = Roster(project.config, project.environment).settings_of(record.agent)
-    shown = _Transcript(console, project)
+    shown = Transcript(console, project)
     now = local_clock({**project.environment, **settings.env})
     reader = registry.reader_class(settings)(shown.add, now)
     feed = shown.raw if isinstance(reader, PlainTextReader) else reader.feed
     for block in _blocks(project, record, follow):
         feed(block)
     shown.end(reader.close().final_text)
-    shown.close()
 
 
-class _Transcript:
+class Transcript:
     """An agent's activity as lines: what it said, `● Bash  make test`, and how that failed."""
 
     def __init__(self, console: Console, project: Project) -> None:
         self._console = console
+        self._decoded = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._begun = ""
         self._has_spoken = False
         clones = rf"{re.escape(str(project.cache))}/[^/\s]+/[^/\s]+/"
@@ -209,7 +210,7 @@ class _Transcript:
         if activity.kind == "text":
             self._said(f"{activity.detail or activity.text}\n")
             return
-        self.close()
+        self._close()
         if activity.kind == "failure":
             self._console.line(f"  {self._short(activity.text)}", style="red")
             return
@@ -219,14 +220,15 @@ class _Transcript:
 
     def raw(self, block: bytes) -> None:
         """Output of an agent whose stream nobody here can read."""
-        self._said(block.decode("utf-8", "replace"))
+        self._said(self._decoded(block))
 
     def end(self, final_text: str) -> None:
         """The agent's final message, where it is all that the agent said."""
         if final_text and not self._has_spoken:
             self._said(f"{final_text}\n")
+        self._close()
 
-    def close(self) -> None:
+    def _close(self) -> None:
         """The end of a text."""
         if self._begun:
             self._console.line(self._short(self._begun))

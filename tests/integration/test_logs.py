@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from rulebook_ralph.cli.places import open_project
+from rulebook_ralph.cli.show import Transcript
 from tests.harness import DEADLINE, HONEST, Project, finish, make_project, wait_for
 from tests.terminal import at_terminal
 
@@ -41,6 +43,15 @@ def test_a_tool_that_failed_tells_why(project: Project) -> None:
 def test_a_final_message_that_nothing_else_said_is_shown(project: Project) -> None:
     claude(project, '{"type":"result","subtype":"success","is_error":false,"result":"I made nothing\\nof it."}')
     assert project.ralph("logs").out.splitlines()[1:] == ["I made nothing", "of it."]
+
+
+def test_a_character_that_a_read_cuts_is_whole(project: Project) -> None:
+    app, out, _ = project.app()
+    with app.console() as console:
+        shown = Transcript(console, open_project(app).project)
+        for byte in "né\n".encode():
+            shown.raw(bytes([byte]))
+    assert out.getvalue() == "né\n"
 
 
 def claude(project: Project, *events: str) -> None:
