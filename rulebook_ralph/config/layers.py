@@ -5,6 +5,7 @@ list takes the place of the one before it, whole; `+key` adds its items to it in
 """
 
 import difflib
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -161,8 +162,9 @@ def _refuse(faults: Iterable[Fault], source: str, lines: Mapping[JsonPath, int])
 def _file_layer(file: Path, shown_as: str, content: bytes | None = None) -> _Layer | None:
     """The layer that a file is, or would be with this content; None where there is none. Raises MisconfiguredError."""
     try:
-        data = disk.read_file(file.resolve(), largest=_LARGEST_FILE) if content is None else content
-        document = read_yaml(data.decode("utf-8-sig"))
+        if content is None:  # dotfiles may be links; Path.resolve raises for those that lead in a circle
+            content = disk.read_file(Path(os.path.realpath(file)), largest=_LARGEST_FILE)
+        document = read_yaml(content.decode("utf-8-sig"))
     except FileNotFoundError:
         return None
     except OSError as error:

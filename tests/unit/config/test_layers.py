@@ -271,6 +271,9 @@ def test_files_that_cannot_be_read(root: Path) -> None:
     (root / PROJECT).unlink()
     (root / PROJECT).mkdir()
     assert _refusal(root) == f"{PROJECT}: cannot be read: Is a directory"
+    (root / PROJECT).rmdir()
+    (root / PROJECT).symlink_to(root / PROJECT)
+    assert _refusal(root).startswith(f"{PROJECT}: cannot be read: is a symbolic link")
 
 
 def test_every_fault_is_counted_in_a_refusal_and_told_by_validate(root: Path) -> None:
