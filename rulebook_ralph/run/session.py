@@ -5,7 +5,7 @@ stands in a note between them. The agent works in the person's own tree. Its wor
 and landed as in any run; while no iteration is open the tree is as the branch has it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from dataclasses import replace as replaced
@@ -39,6 +39,7 @@ from rulebook_ralph.tasks import disk
 from rulebook_ralph.tasks.model import Value
 from rulebook_ralph.tasks.results import Verdict
 from rulebook_ralph.verify.execution import GateRun
+from rulebook_ralph.verify.workspace import Place
 
 AGENT = "claude"
 """The session does the work of every stage, whatever agents are configured."""
@@ -131,19 +132,12 @@ class SessionWorker(Worker):
         self._branch = parts.branch.name
 
     @property
-    def box(self) -> None:
-        return None
-
-    @property
-    def root(self) -> Path:
-        return self._tree.root
+    def place(self) -> Place:
+        return Place(self._tree.root, self._tree.root, None, lambda given: given)
 
     @property
     def is_there(self) -> bool:
         return True
-
-    def environment(self, given: Mapping[str, str]) -> Mapping[str, str]:
-        return given
 
     def prepare(self, base: str, tree: str) -> None:  # noqa: ARG002 - it was held when the iteration was opened
         self.base = base
