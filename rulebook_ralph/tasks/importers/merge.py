@@ -208,9 +208,8 @@ def _is_same(task: Task, known: Task) -> bool:
     """Whether tasks of one file with one id are the same. Where the id is made of words, a known one whose title could
     give that id, too, may have been another item of the file; one whose title could not was edited in the list.
     """
-    return (
-        task.title == known.title or not is_of_words(task.id, task.title) or word_id(known.title) != id_in_source(known)
-    )
+    own = re.fullmatch(rf"{re.escape(word_id(known.title))}(-\d+)?", id_in_source(known))
+    return task.title == known.title or not is_of_words(task.id, task.title) or own is None
 
 
 def _named(task: Task, names: Mapping[str, str]) -> Task:

@@ -22,6 +22,7 @@ from rulebook_ralph.tasks.importers.markdown import (
     criteria,
     read_document,
     without_codes,
+    without_leading_bold,
 )
 from rulebook_ralph.tasks.importers.source import (
     DONE_BEFORE,
@@ -35,7 +36,7 @@ from rulebook_ralph.tasks.importers.source import (
     refuse_link_out,
     shown_path,
 )
-from rulebook_ralph.tasks.model import Json, Task, problem_with_id
+from rulebook_ralph.tasks.model import Json, Task, Value, problem_with_id
 from rulebook_ralph.tasks.text import Problem, cut, escaped
 
 CHECKLIST = "tasks.md"
@@ -48,19 +49,23 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}-")
 _LONGEST_NAME = 200
 _LINE_SUFFIX = re.compile(r":\d+(?:-\d+)?(?::\d+)?$")
 
-_FENCED = re.compile(r"^\s*(```|~~~).*?^\s*\1", re.DOTALL | re.MULTILINE)
+_FENCED = re.compile(r"^ *(```|~~~).*?^ *\1", re.DOTALL | re.MULTILINE)
 _DEMAND = re.compile(r"\b(?:SHALL|MUST)\b")
-_STEP = re.compile(r"\s*\n\s*(?:[-*+]\s+)?(?=(?:Given|When|Then|And|But|GIVEN|WHEN|THEN|AND|BUT)\b)")
-_BULLET = re.compile(r"(:?)\s*\n\s*(?:[-*+]|\d+[.)])\s+")
-_BOLD_START = re.compile(r"^(\s*(?:[-*+]\s+)?)(\*\*|__)([^*_\n]+)\2", re.MULTILINE)
+_STEP = re.compile(r"(?:Given|When|Then|And|But|GIVEN|WHEN|THEN|AND|BUT)\b")
+_BULLET = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+")
 _DELTA = re.compile(r"(ADDED|MODIFIED|REMOVED|RENAMED)\s+Requirements?", re.IGNORECASE)
 _PREFIX = re.compile(r"(?:requirement|scenario):\s*", re.IGNORECASE)
-_REQUIREMENT_MARK = re.compile(r"`?#+\s*Requirement:\s*([^`\n]*)`?", re.IGNORECASE)
+_REQUIREMENT_MARK = re.compile(r"`?#{1,6} *Requirement:\s*([^`\n]*)`?", re.IGNORECASE)
 _KIND_OF_FILE = re.compile(
     r"(?:(?:change\s+)?proposal|(?:implementation\s+)?tasks?(?:\s+list)?|checklist)(?:\s*:\s*|\s+[-\u2013\u2014]\s+|$)",
     re.IGNORECASE,
 )
 _DATE_AND_PHASE = re.compile(r"(?:\d{4}-\d{2}-\d{2}-)?(?:phase[-_]?(\d{1,4})(?:[-_.]|$))?", re.IGNORECASE)
+
+
+class _Links(Value, frozen=True, kw_only=True):
+    blocked_by: tuple[str, ...] = ()
+    blocks: tuple[str, ...] = ()
 
 
 def places(root: Path) -> tuple[Path, ...]:
@@ -147,9 +152,8 @@ def _read_folder(folder: Path, within: Path, root: Path, blocking: dict[str, lis
     wanted, completed = read_checklist(checklist)
     for file in specs:
         wanted += read_spec(read_document(read_text(file, within=within), file))
-    kept = _metadata(folder / ".metadata.json", within)
-    blocked_by = kept.pop("blockedBy", ())
-    for blocked in kept.pop("blocks", ()):
+    links, kept = _metadata(folder / ".metadata.json", within)
+    for blocked in links.blocks:
         blocking.setdefault(blocked, []).append(folder.name)
     has_prose = any(isinstance(part, Block) for part in checklist.flow)
     files = [*([folder / "design.md"] if design is not None else []), *specs]
@@ -160,7 +164,7 @@ def _read_folder(folder: Path, within: Path, root: Path, blocking: dict[str, lis
         title=title_of((heading, checklist.title), folder.name),
         description=description,
         status="completed" if completed else "pending",
-        dependencies=blocked_by,
+        dependencies=links.blocked_by,
         acceptance_criteria=tuple(dict.fromkeys(wanted)),
         estimated_complexity=complexity(len(wanted)),
         relevant_files=tuple(names)[:MAX_FILES],
@@ -169,28 +173,18 @@ def _read_folder(folder: Path, within: Path, root: Path, blocking: dict[str, lis
     )
 
 
-def _metadata(file: Path, within: Path) -> Json:
-    """What a .metadata.json says, `blockedBy` and `blocks` as lists of ids. Its status is not believed: the boxes are
-    the truth.
-    """
+def _metadata(file: Path, within: Path) -> tuple[_Links, Json]:
+    """What a .metadata.json says of other tasks, and the rest but for its status: the boxes are the truth."""
     text = read_text_if_there(file, within=within)
-    if text is None:
-        return {}
+    data = b"{}" if text is None else text.encode()
     try:
-        value = json_file.decode(text.encode(), file.name)
+        value = json_file.decode(data, file.name)
+        links = json_file.convert(value, _Links, data, file.name)
     except RalphError as error:
         where, _, message = str(error).partition(": ")
         line = where.split(":")[1:2]
         raise UnreadableError(file, int(line[0]) if line else None, message) from None
-    if not isinstance(value, dict):
-        raise UnreadableError(file, 1, "must hold a JSON object")
-    for key in ("blockedBy", "blocks"):
-        listed = value.get(key) or []
-        if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
-            raise UnreadableError(file, None, f"{key} must be a list of task ids")
-        value[key] = tuple(listed)
-    value.pop("status", None)
-    return value
+    return links, {key: each for key, each in value.items() if key not in ("status", "blockedBy", "blocks")}
 
 
 def _spec_files(folder: Path) -> Iterator[Path]:
@@ -265,11 +259,15 @@ def read_spec(document: MarkdownFile) -> Iterator[str]:
 
 def _folded(text: str) -> str:
     """The text on one line; as it stands where it has code or a table."""
-    text = _BOLD_START.sub(r"\1\3", text)
     if _FENCED.search(text) or "\n|" in text:
         return text
-    text = _BULLET.sub(lambda found: ": " if found[1] else "; ", _STEP.sub(", ", f"\n{text}"))
-    return " ".join(text.lstrip(" ,;\n").split())
+    parts: list[str] = []
+    for line in filter(None, map(str.strip, text.split("\n"))):
+        bullet = _BULLET.match(line)
+        words = without_leading_bold(line[bullet.end() :] if bullet else line)
+        plain = not parts or parts[-1].endswith(":")
+        parts += [" " if plain else ", " if _STEP.match(words) else "; " if bullet else " ", words]
+    return "".join(parts).strip()
 
 
 def read_proposal(text: str) -> tuple[str, str]:

@@ -133,7 +133,11 @@ def test_what_hides_items_that_were_meant_to_be_seen_is_refused(text: str, told:
 
 @pytest.mark.parametrize(
     "text",
-    ["```x\n" * 15_000, "<!-- a\n" * 15_000, "- [ ] " + "<!-- -->" * 15_000, "`" * 100_000, "MUST a:\n" * 15_000],
+    [
+        *("```x\n" * 15_000, "<!-- a\n" * 15_000, "- [ ] " + "<!-- -->" * 15_000, "`" * 100_000, "MUST a:\n" * 15_000),
+        *(f"## REMOVED Requirements\nMUST{piece * 30_000}b\n" for piece in ("\n", " ", "#", "`#", "* ", "~~~\n", "**")),
+    ],
+    ids=range(12),
 )
 def test_long_texts_take_time_in_proportion(text: str) -> None:
     start = time.process_time()

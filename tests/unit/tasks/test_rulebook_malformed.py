@@ -38,9 +38,12 @@ def read_with(root: Path, files: dict[str, bytes]) -> tuple[SourceReading, list[
         ({"bad/tasks.md": b"- [ ] a", "bad/.metadata.json": b""}, "bad/.metadata.json: is empty"),
         (
             {"bad/tasks.md": b"- [ ] a", "bad/.metadata.json": b'{"blockedBy": "a"}'},
-            "bad/.metadata.json: blockedBy must be a list of task ids",
+            "bad/.metadata.json:1: $.blockedBy: expected a list, got a string",
         ),
-        ({"bad/tasks.md": b"- [ ] a", "bad/.metadata.json": b"[]"}, "bad/.metadata.json:1: must hold a JSON object"),
+        (
+            {"bad/tasks.md": b"- [ ] a", "bad/.metadata.json": b"[]"},
+            "bad/.metadata.json:1: $: expected keys and values, got a list",
+        ),
         (
             {"bad/tasks.md": b"- [ ] a", "bad/.metadata.json": b"[" * 100_000},
             "bad/.metadata.json: is nested too deeply",
