@@ -51,6 +51,8 @@ def look_around(
     settled = {each.path for each in (*same, *torn)}
     blocking = {each.path for each in standing} - settled
     blocking |= {each.path for each in work if staged.entries.get(each.path) not in (each.before, each.after)}
+    paths = {each.path for each in work}  # git would take away what is staged below one of them
+    blocking |= {path for path in staged.entries.keys() - paths if folders_of([path]) & paths}
     for each in moving:
         if each.after and each.after.mode != GITLINK and each.path not in settled:
             blocking.update(_around(root, each.path, leaving))

@@ -326,6 +326,7 @@ def situation(root: Path, start: dict[str, str], changed: dict[str, Any], edits:
 
 @given(st.dictionaries(st.sampled_from(NAMES), st.sampled_from(CONTENTS), min_size=1), CHANGES, EDITS)
 @example({"a": "1\n"}, {"a": "2\n"}, [("stage", "a", "1\n2\n"), ("write", "a", "2\n")])
+@example({"d": "1\n"}, {"d/f": "1\n"}, [("delete", "d", ""), ("stage", "d/e", "1\n")])
 def test_no_byte_of_a_person_is_lost(
     tmp_path_factory: pytest.TempPathFactory, files: dict[str, str], changed: dict[str, Any], edits: list[Any]
 ) -> None:
