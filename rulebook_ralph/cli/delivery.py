@@ -95,7 +95,9 @@ def _write(app: App, folder: StateFolder, repository: Repository, edit: Edit) ->
         return applied.prd
 
     if repository.branch() == before.work_branch and repository.commit_of(state_reference(before.project)):
-        journal = Journal(project_with(app, Config()), before, clock=app.clock, notice=lambda _level, _text: None)
+        journal = Journal(
+            project_with(app, repository, Config()), before, clock=app.clock, notice=lambda _level, _text: None
+        )
         journal.edit(change)
     else:
         after = change(before)

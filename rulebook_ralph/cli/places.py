@@ -70,15 +70,15 @@ def open_project(app: App, flags: Mapping[str, object] | None = None) -> OpenedP
     root, repository = open_root(app)
     loaded = load_config(root, app.home, app.environment, flags)
     config, found = gates_or_found(loaded, root, tracked_by(repository), app.environment.get("PATH"))
-    return OpenedProject(project_with(app, config), loaded, found)
+    return OpenedProject(project_with(app, repository, config), loaded, found)
 
 
-def project_with(app: App, config: "Config") -> "Project":
+def project_with(app: App, repository: "Repository", config: "Config") -> "Project":
     """The project around the current folder, with that configuration. Raises RalphError."""
     from rulebook_ralph.git.cache import cache_root  # noqa: PLC0415 - see above
     from rulebook_ralph.run.project import Project  # noqa: PLC0415
 
-    root, repository = open_root(app)
+    root = project_root(app)
     return Project(
         root=root,
         repository=repository,

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from rulebook_ralph.agents.claude import sizes
 from rulebook_ralph.cli.app import App, interruptible
-from rulebook_ralph.cli.places import project_with
+from rulebook_ralph.cli.places import open_root, project_with
 from rulebook_ralph.cli.plugin import PROMISE
 from rulebook_ralph.cli.run import end_orphans
 from rulebook_ralph.entry import SESSION_NOTE
@@ -58,7 +58,7 @@ def take_stop(
     """Judge and go on; the note is written, or removed where the loop is over. Raises RalphError, and then the session
     goes on where an iteration is open.
     """
-    project = project_with(app, note.config)
+    project = project_with(app, open_root(app)[1], note.config)
     clean = Redactor(app.environment).clean_cut
     with session_lock(app, project, note) as held, _in_time(seconds, messages) as cancelled:
         end_orphans(held, messages.lines.append)

@@ -9,7 +9,7 @@ from rulebook_ralph.cli.app import App
 from rulebook_ralph.cli.places import OpenedProject, open_project, refuse_agents
 from rulebook_ralph.config import trust
 from rulebook_ralph.config.commands import ConfiguredCommand
-from rulebook_ralph.errors import ExitCode, RalphError
+from rulebook_ralph.errors import RalphError
 from rulebook_ralph.git.repository import GitError, Repository
 from rulebook_ralph.process.tree import carries_mark
 from rulebook_ralph.report.console import Console
@@ -25,7 +25,7 @@ _SHOWN = 3
 @click.option("--yes", "-y", is_flag=True, help="Agree without being asked.")
 @click.option("--json", is_flag=True, help="Print one JSON object; the rest goes to stderr; asks nothing.")
 @click.pass_obj
-def trust_command(app: App, *, yes: bool, json: bool) -> int:
+def trust_command(app: App, *, yes: bool, json: bool) -> None:
     """Show every command that gates, hooks, agents and criteria of this project would run, and agree to them once.
 
     What came with a clone, a pull or an import is run only after that; what you write here yourself needs none. Kept
@@ -47,7 +47,6 @@ def trust_command(app: App, *, yes: bool, json: bool) -> int:
             console.line(f"agreed to {counted(len(new), 'command')} in {place.root}")
         else:
             console.line(f"nothing to agree to in {place.root}: {counted(len(found.all), 'command')}, none new")
-    return ExitCode.OK
 
 
 def require_agreed(app: App, opened: OpenedProject, *, trusted: bool = False, asks: bool = True) -> None:
