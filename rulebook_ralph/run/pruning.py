@@ -4,8 +4,7 @@ First the iteration files, then the saved state without them, the attempts last:
 again from git.
 """
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -16,7 +15,7 @@ from rulebook_ralph.run.project import Project
 from rulebook_ralph.tasks import history
 from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.history import Iteration
-from rulebook_ralph.tasks.model import Prd, Task
+from rulebook_ralph.tasks.model import Prd
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,51 +33,32 @@ class Pruning:
 
 
 def plan(project: Project, prd: Prd, *, keep: int) -> Pruning:
-    """What would be removed; touches nothing. Raises RalphError."""
+    """What would be removed; touches nothing. Raises RalphError.
+
+    What stays are the newest `keep` (at least 1) of files and of attempts, so that no number is used twice; all of
+    tasks that are not completed, with the iterations they name; and what is not settled or unreadable.
+    """
     folder = project.folder
     records = {number: _read(folder, number) for number in history.numbers(folder)}
     references = attempts.attempts_of(project.repository, prd.project)
-    tasks_of: dict[int, set[str]] = defaultdict(set)
-    for reference in references:
-        number, task_id = attempts.number_and_task(reference)
-        tasks_of[number].add(task_id)
-    gone = superfluous(records, tasks_of, prd.tasks, keep=keep)
-    going = tuple(sorted(gone & records.keys()))
-    forgotten = {name: commit for name, commit in references.items() if attempts.number_and_task(name)[0] in gone}
+    made = {name: attempts.number_and_task(name) for name in references}
+    numbers = {number for number, _ in made.values()}
+    going_on = [task for task in prd.tasks if task.status != "completed"]
+    open_ids = {task.id for task in going_on}
+    stay = {number for each in (records, numbers) for number in sorted(each)[-max(1, keep) :]}
+    stay |= {number for task in going_on for number in (task.settled_iteration, task.iteration_number) if number}
+    stay |= {number for number, task_id in made.values() if task_id in open_ids}
+    stay |= {number for number, record in records.items() if not _is_over(record, open_ids)}
+    gone = (records.keys() | numbers) - stay
+    files = tuple(sorted(gone & records.keys()))
+    forgotten = {name: commit for name, commit in references.items() if made[name][0] in gone}
     return Pruning(
         numbers=tuple(sorted(gone)),
-        files=going,
-        size=sum(folder.iteration(number).stat().st_size for number in going),
+        files=files,
+        size=sum(folder.iteration(number).stat().st_size for number in files),
         references=forgotten,
-        kept_files=len(records) - len(going),
+        kept_files=len(records) - len(files),
         kept_attempts=len(references) - len(forgotten),
-    )
-
-
-def superfluous(
-    records: Mapping[int, Iteration | None],
-    kept: Mapping[int, Collection[str]],
-    tasks: Sequence[Task],
-    *,
-    keep: int,
-) -> frozenset[int]:
-    """The numbers of the iterations whose files and attempts may be removed.
-
-    `records` are None where a file cannot be read; `kept` are the ids of the tasks that have an attempt under that
-    number. What stays are the newest `keep` (at least 1) of each, so that no number is used twice; all of tasks that
-    are not completed, with the iterations they name; and what is not settled or unreadable.
-    """
-    newest = {number for each in (records, kept) for number in sorted(each)[-max(1, keep) :]}
-    going_on = [task for task in tasks if task.status != "completed"]
-    named = {number for task in going_on for number in (task.settled_iteration, task.iteration_number)}
-    open_ids = {task.id for task in going_on}
-    return frozenset(
-        number
-        for number in records.keys() | kept.keys()
-        if number not in newest
-        and number not in named
-        and (number not in records or _is_over(records[number], open_ids))
-        and open_ids.isdisjoint(kept.get(number, ()))
     )
 
 
