@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import msgspec
-
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.tasks.model import STATE_FOLDER
 
@@ -74,12 +72,8 @@ def find_root(start: Path) -> Path | None:
     return None
 
 
-class Fingerprint(msgspec.Struct, frozen=True, gc=False):
-    """Equal for a file that nobody has written since; times in nanoseconds."""
-
-    inode: int
-    size: int
-    changed: int
+Fingerprint = tuple[int, int, int]
+"""Inode, size and time of a file: equal for one that nobody has written since."""
 
 
 def fingerprint(path: Path) -> Fingerprint | None:
@@ -197,7 +191,7 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 def _fingerprint_of(status: os.stat_result) -> Fingerprint:
-    return Fingerprint(status.st_ino, status.st_size, status.st_mtime_ns)
+    return (status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def _temporary(path: Path) -> Path:
