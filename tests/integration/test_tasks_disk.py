@@ -55,15 +55,6 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert _names(tmp_path) == ["prd.json"]
 
 
-def test_whoever_reads_while_a_file_is_replaced_sees_one_or_the_other(tmp_path: Path) -> None:
-    path = tmp_path / "prd.json"
-    disk.replace_file(path, b"old")
-    with path.open("rb") as file:
-        disk.replace_file(path, b"new")
-        assert file.read() == b"old"
-    assert path.read_bytes() == b"new"
-
-
 def test_appending_makes_the_file_and_keeps_what_is_there(tmp_path: Path) -> None:
     path = tmp_path / "progress.txt"
     disk.append_file(path, b"one\n")

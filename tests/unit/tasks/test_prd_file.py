@@ -203,13 +203,6 @@ def test_an_iteration_that_is_nested_too_deeply_is_refused() -> None:
     assert history.decode(data.replace(b"[]", b"0"), name="i.json").extra
 
 
-@pytest.mark.parametrize("cut", [1, 20, 200, -2])
-def test_a_torn_iteration_file_is_recognised(cut: int) -> None:
-    data = history.encode(_iteration())
-    with pytest.raises(RalphError, match=r"^x:"):
-        history.decode(data[:cut], name="x")
-
-
 # Rules
 
 IDS = "abcdef"
