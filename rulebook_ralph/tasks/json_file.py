@@ -21,7 +21,6 @@ EXTRA = "$extra"
 DEEPEST = 200
 """Lists and objects within each other in what a person may write freely; Python's own limit stands at some 480."""
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BYTE = re.compile(r"\s*\(byte (\d+)\)$")
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = JSONDecoder(parse_int=str, parse_float=str)
@@ -52,7 +51,7 @@ def decode(data: bytes, name: str) -> Any:
 def text_of(data: bytes, name: str) -> str:
     """The bytes as text without a byte order mark; raises RalphError where they are empty or not UTF-8."""
     try:
-        text = data.removeprefix(_BYTE_ORDER_MARK).decode()
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise RalphError(f"{name}:{line}: is not UTF-8 text") from None

@@ -13,7 +13,7 @@ from rulebook_ralph.tasks.text import Fault, JsonPath, escaped
 
 if TYPE_CHECKING:
     from ruamel.yaml import YAML
-    from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
+    from ruamel.yaml.nodes import MappingNode, Node
 
 LONGEST_TEXT = 1024 * 1024
 MOST_VALUES = 100_000
@@ -73,13 +73,11 @@ def read_yaml(text: str) -> Document:
 class _Reading:
     yaml: "YAML"
     lines: dict[JsonPath, int] = field(default_factory=dict)
-    values: int = 0
 
     def value(self, node: "Node", path: JsonPath) -> Any:
         from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode  # noqa: PLC0415 - see read_yaml
 
-        self.values += 1
-        if self.values > MOST_VALUES:
+        if len(self.lines) >= MOST_VALUES:
             raise self._refusal(node, path, f"expands to more than {MOST_VALUES} values")
         if len(path) > DEEPEST:
             raise self._refusal(node, path[:3], "is nested too deeply")
@@ -88,9 +86,12 @@ class _Reading:
             return self._mapping(node, path)
         if isinstance(node, SequenceNode) and node.tag == f"{_TAG}seq":
             return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
-        if isinstance(node, ScalarNode):
-            return self._scalar(node, path)
-        raise self._refusal(node, path, f"the YAML tag {escaped(str(node.tag))} has no meaning here")
+        if not isinstance(node, ScalarNode):
+            raise self._refusal(node, path, f"the YAML tag {escaped(str(node.tag))} has no meaning here")
+        try:
+            return self.yaml.constructor.construct_object(node)
+        except (ValueError, OverflowError):  # a date such as 2024-99-99, a number of five thousand digits
+            raise self._refusal(node, path, f"is no value: {escaped(str(node.value), 40)}") from None
 
     def _mapping(self, node: "MappingNode", path: JsonPath) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
@@ -105,12 +106,6 @@ class _Reading:
             mapping[key] = self.value(value_node, (*path, key))
             self.lines[(*path, key)] = key_node.start_mark.line + 1
         return mapping
-
-    def _scalar(self, node: "ScalarNode", path: JsonPath) -> Any:
-        try:
-            return self.yaml.constructor.construct_object(node)
-        except (ValueError, OverflowError):  # a date such as 2024-99-99, a number of five thousand digits
-            raise self._refusal(node, path, f"is no value: {escaped(str(node.value), 40)}") from None
 
     def _refusal(self, node: "Node", path: JsonPath, message: str) -> NotReadableError:
         return NotReadableError(Fault(path, message), node.start_mark.line + 1, node.start_mark.column + 1)
