@@ -22,7 +22,7 @@ from rulebook_ralph.errors import RalphError
 from rulebook_ralph.process.cancellation import Cancellation
 from rulebook_ralph.report import events
 from rulebook_ralph.run import control, lock
-from rulebook_ralph.run.control import AtWork, Cancel, Edit, LimitWait, Look, Order, Orders, Pause, RunSituation, give
+from rulebook_ralph.run.control import AtWork, Cancel, Edit, LimitWait, Look, Orders, Pause, RunSituation, give
 from rulebook_ralph.run.inbox import NoAnswerError, ask, post
 from rulebook_ralph.run.lock import Held, hold
 from rulebook_ralph.tasks.results import Usage
@@ -168,11 +168,6 @@ def test_after_a_signal_it_is_interrupted_unless_it_is_cancelled_too() -> None:
 
 
 # Messages
-
-
-@pytest.mark.parametrize("order", [Pause(), Pause(undo=True), Cancel(), Look()])
-def test_orders_are_read_as_they_were_sent(order: Order) -> None:
-    assert control.decode(msgspec.json.encode(order)) == order
 
 
 @given(st.binary() | st.recursive(st.none() | st.text(), st.lists).map(msgspec.json.encode))

@@ -141,24 +141,25 @@ def test_with_on_limit_fallback_the_fallback_goes_on(project: Project) -> None:
     assert (ran.out + ran.err).count("going on with script") == 1
 
 
-def test_a_limit_that_lasts_longer_than_may_be_waited_for_ends_the_run(project: Project) -> None:
-    claude(project, LIMITED, limits={"maxLimitWait": "10m"})
+@pytest.mark.parametrize(
+    ("limits", "reason", "told"),
+    [
+        ({"maxLimitWait": "10m"}, "rate-limited", "limits.maxLimitWait"),
+        ({"maxRunWallTime": "60s"}, "max-wall-time", "time limit comes before"),
+    ],
+)
+def test_a_limit_that_lasts_longer_than_may_be_waited_for_ends_the_run(
+    project: Project, limits: dict[str, str], reason: str, told: str
+) -> None:
+    claude(project, LIMITED, limits=limits)
     resets_in(project, 3600)
     for command in ("run", "resume"):
         ran = project.ralph(command, "--json")
-        assert (ran.code, ran.json["stopReason"]) == (4, "rate-limited")
-        assert "limits.maxLimitWait" in ran.json["error"]
+        assert (ran.code, ran.json["stopReason"]) == (4, reason)
+        assert told in ran.json["error"]
+        assert ran.json["durationMs"] < 10_000
     assert len(project.records) == 1, "the second run did not ask"
-    assert project.task().attempts == {}
-
-
-def test_a_run_whose_time_ends_before_the_reset_ends_at_once(project: Project) -> None:
-    claude(project, LIMITED)
-    resets_in(project, 3600)
-    ran = project.ralph("run", "--json", "--max-wall-time", "60s")
-    assert (ran.code, ran.json["stopReason"]) == (4, "max-wall-time")
-    assert ran.json["durationMs"] < 10_000
-    assert project.task().status == "pending"
+    assert (project.task().status, project.task().attempts) == ("pending", {})
 
 
 def test_an_interrupt_while_waiting_ends_at_once(project: Project) -> None:
@@ -301,12 +302,10 @@ def test_claude_is_handed_what_is_left_of_the_budgets(project: Project) -> None:
     words = (project.beside / "words").read_text().splitlines()
     given = [line.split("--max-budget-usd ")[1].split()[0] for line in words]
     assert given == ["1.50", "1.25"]
-
-
-def test_without_budgets_claude_is_given_none(project: Project) -> None:
     claude(project, DONE)
+    project.tasks(task("three"))
     assert project.ralph("run").code == 0
-    assert "--max-budget-usd" not in (project.beside / "words").read_text()
+    assert "--max-budget-usd" not in (project.beside / "words").read_text().splitlines()[-1], "without any"
 
 
 def test_the_model_that_judges_is_paid_from_the_same_budget(project: Project) -> None:

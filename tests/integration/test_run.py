@@ -100,21 +100,6 @@ def test_a_task_behind_a_blocked_one_waits(tmp_path: Path) -> None:
     assert ran.json["completedCount"] == 1
 
 
-def test_blocked_marker(tmp_path: Path) -> None:
-    project = two(
-        tmp_path,
-        agent="test $RALPH_TASK = one || {\n"
-        + HONEST
-        + 'exit 0\n}\necho x > half.txt\necho "<ralph>BLOCKED: no key for the API</ralph>"\n',
-    )
-    ran = project.ralph("run")
-    assert ran.code == 3
-    assert "no key for the API" in (project.task("one").blocked_reason or "")
-    assert project.task("two").status == "completed"
-    assert not (project.root / "half.txt").exists()
-    assert project.git("show", f"{project.snapshots()[1]}:half.txt") == "x"
-
-
 @pytest.mark.parametrize(
     ("command", "again"),
     sample(
@@ -159,33 +144,6 @@ def test_max_iterations_then_resume(project: Project) -> None:
     prompt = (project.beside / "prompt").read_text()
     assert "the door is green" in prompt
     assert "The promise IMPLEMENTATION_COMPLETE was not given" in prompt
-
-
-def test_max_wall_time_of_the_run(project: Project) -> None:
-    """A run that ends at its time limit leaves a resumable state, and its cut off attempt does not use up the task."""
-    project.configure(attempts=1)
-    project.agent("echo half > half.txt\nsleep 30\n")
-    ran = project.ralph("run", "--max-wall-time", "1s")
-    assert ran.code == 4, ran.out
-    assert project.task().status != "blocked"
-    project.agent(HONEST)
-    assert project.ralph("resume").code == 0
-    assert project.changed(project.task_commits()["one"]) == ["half.txt", "work/one.txt"]
-
-
-# Options
-
-
-def test_agent_by_name(project: Project) -> None:
-    (project.beside / "other.sh").write_text("echo other > other.txt\n" + PROMISE)
-    executors = [
-        {"id": "script", "type": "command", "command": "false"},
-        {"id": "other", "type": "command", "command": f"sh {project.beside}/other.sh"},
-    ]
-    project.configure(tools={"executors": executors})
-    assert project.ralph("run", "--agent", "other").code == 0
-    assert project.last.agent == "other"
-    assert "Ralph-Agent: other" in project.git("log", "-1", "--format=%B", project.task_commits()["one"])
 
 
 # The base

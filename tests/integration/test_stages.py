@@ -111,6 +111,7 @@ def test_which_agent_works_on_a_stage(tmp_path: Path, flags: tuple[str, ...], ag
         ("two", "coder"),
     ]
     assert [record.agent for record in project.records] == agents
+    assert f"Ralph-Agent: {agents[2]}" in project.git("log", "-1", "--format=%B", project.task_commits()["two"])
 
 
 @pytest.mark.parametrize("rollback", sample(["reset", "keep"], 1))
