@@ -198,12 +198,6 @@ def test_json_for_a_poor_encoding_and_for_lone_surrogates(value: Mapping[str, st
     assert json.loads(screen.out) == value
 
 
-def test_json_takes_frozen_values() -> None:
-    screen = Screen(as_json=True)
-    screen.console.json(Usage(input_tokens=3))
-    assert json.loads(screen.out) == {"inputTokens": 3}
-
-
 def test_errors_are_one_line_on_stderr() -> None:
     screen = Screen()
     screen.console.error("bad\x1b[2J thing\nin two lines")

@@ -4,7 +4,6 @@ import itertools
 from datetime import UTC, datetime, timedelta
 from typing import get_args
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -77,33 +76,31 @@ def test_a_limit_is_waited_for_until_a_moment_after_its_reset() -> None:
     assert seconds_of(to_the_minute) == 30 + 60, "the end of the minute that was told"
 
 
-@pytest.mark.parametrize("said", ["2026-03-01T14:00:40+02:00", "2026-03-01T07:00:40-05:00", "2026-03-01T12:00:40Z"])
-def test_a_reset_is_understood_in_its_own_time_zone(said: str) -> None:
-    assert free_again(said) == NOW + timedelta(seconds=12)
-
-
-@pytest.mark.parametrize("said", [None, "", "soon", "2026-03-01T12:00:40", "9pm", "2026-13-01T00:00:00Z"])
-def test_what_is_no_time_with_a_zone_is_not_stated(said: str | None) -> None:
-    assert free_again(said) is None
-    found = [seconds_of(answer("usage-limit", Troubles(limits=times), resets_at=said)) for times in range(6)]
-    assert found == [300, 600, 1200, 2400, 3600, 3600]
-
-
-@pytest.mark.parametrize(
-    "said", ["9999-12-31T23:59:59Z", "9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "1970-01-01T00:00:00Z"]
+@each_of(
+    ("said", "remedy", "seconds"),
+    [
+        ("2026-03-01T14:00:40+02:00", "wait", 12),
+        ("2026-03-01T07:00:40-05:00", "wait", 12),
+        ("2026-03-01T12:00:40Z", "wait", 12),
+        *((said, "wait", 300) for said in (None, "", "soon", "2026-03-01T12:00:40", "9pm", "2026-13-01T00:00:00Z")),
+        *((said, "wait", 300) for said in (iso(-65), iso(-660), "0001-01-01T00:00:00+14:00", "1970-01-01T00:00:00Z")),
+        *((said, "stop", None) for said in ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59-14:00")),
+    ],
 )
-def test_absurd_times_are_harmless(said: str) -> None:
+def test_a_reset_is_understood_in_its_own_time_zone_and_one_that_is_none_or_has_passed_is_backed_off_from(
+    said: str | None, remedy: str, seconds: float | None
+) -> None:
     found = answer("usage-limit", resets_at=said)
+    assert found.remedy == remedy
     assert found.until is not None
-    assert found.remedy == ("stop" if said.startswith("9999") else "wait")
-    assert found.until.astimezone()
+    assert found.until.astimezone(), "also where it is absurd"
+    assert seconds is None or seconds_of(found) == seconds
+    assert (", until" in found.reason) == (seconds != 300)
 
 
-def test_a_reset_that_has_passed_is_backed_off_from() -> None:
-    for past in (-5, -600, -1e6):
-        found = answer("usage-limit", resets_at=iso(past - 60))
-        assert (found.remedy, seconds_of(found)) == ("wait", 300)
-        assert "until" not in found.reason
+def test_a_limit_that_is_not_stated_is_waited_for_longer_and_longer() -> None:
+    found = [seconds_of(answer("usage-limit", Troubles(limits=times), resets_at="soon")) for times in range(6)]
+    assert found == [300, 600, 1200, 2400, 3600, 3600]
 
 
 @each_of(
