@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rulebook_ralph.verify.check_files import CheckFiles, GateText, changed_checks, check_files, with_checks
+from rulebook_ralph.verify.check_files import (
+    CheckFiles,
+    GateText,
+    changed_checks,
+    check_files,
+    programs_of,
+    with_checks,
+)
 from rulebook_ralph.verify.check_tables import NpmScripts, Tables
 from tests.unit.git.project import Project
 
@@ -129,6 +136,14 @@ def test_a_script_that_runs_itself_in_each_workspace_is_followed_once() -> None:
     package = '{"scripts": {"test": "npm run test --workspaces && node scripts/all.js"}}'
     files = check_files([GateText("tests", "npm test")], {"package.json": package}.get)
     assert files.is_check("scripts/all.js")
+
+
+@pytest.mark.parametrize(
+    "command", ["python app/main.py", "python3 -B app/main.py x", "cd app && python3 main.py | cat"]
+)
+def test_a_program_is_the_same_however_it_is_run(command: str) -> None:
+    assert list(programs_of(command, ".")) == ["app/main.py"]
+    assert list(programs_of(command.replace("python3", "sh").replace("python", "sh"), ".")) == []
 
 
 def test_a_project_names_more() -> None:
