@@ -1,5 +1,6 @@
 """What a person wants, in their own words: read from the command line, and made a task or the beginning of a list."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from rulebook_ralph.tasks.criteria import ACCEPTANCE_CRITERIA, ROLE_PROMISE
 from rulebook_ralph.tasks.disk import StateFolder
 from rulebook_ralph.tasks.importers.source import UnreadableError, read_text, word_id
 from rulebook_ralph.tasks.model import PRD_VERSION, Json, Prd, project_name
-from rulebook_ralph.tasks.text import cut
+from rulebook_ralph.tasks.text import cut, escaped
 
 _STANDARD_INPUT = "-"
 _FILE_ENDINGS = (".md", ".markdown", ".txt")
@@ -99,21 +100,16 @@ def write_list(folder: StateFolder, prd: Prd, before: Prd | None, *, at: str) ->
 
 
 def _names_file(app: App, wanted: str) -> bool:
-    if not wanted.strip():  # the project's folder is no name of a file
-        return False
-    try:
-        if (app.cwd / wanted).exists():
-            return True
-    except (OSError, ValueError):  # too long for a name, or no name at all: it is text
-        return False
+    if wanted.strip() and os.path.exists(app.cwd / wanted):  # noqa: PTH110 - pathlib's raises for a long text
+        return True
     if wanted.endswith(_FILE_ENDINGS) and not any(map(str.isspace, wanted)):
-        raise RalphError(f"there is no file {wanted}")
+        raise RalphError(f"there is no file {escaped(wanted)}")
     return False
 
 
 def _of_file(file: Path, named: str) -> str:
-    if not file.exists():
-        raise RalphError(f"there is no file {named}")
+    if not os.path.exists(file):  # noqa: PTH110 - see above
+        raise RalphError(f"there is no file {escaped(named)}")
     file = file.resolve()
     try:
         return read_text(file, within=file.parent)
@@ -124,9 +120,10 @@ def _of_file(file: Path, named: str) -> str:
 def _standard_input(most: int) -> str:
     if sys.stdin is None:
         raise RalphError("there is no standard input; give the text, or a file")
+    data = sys.stdin.buffer.read(most + 1)
+    if len(data) > most:
+        raise RalphError(f"standard input is longer than {most:,} bytes; say it in parts")
     try:
-        return sys.stdin.buffer.read(most + 1).decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        if error.start >= most - 3 and error.reason == "unexpected end of data":
-            raise RalphError(f"standard input is longer than {most:,} bytes") from None
         raise RalphError(f"standard input is not UTF-8 (byte {error.start + 1}): save it as UTF-8") from None

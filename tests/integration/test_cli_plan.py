@@ -138,6 +138,7 @@ def test_a_wish_is_worked_on_in_any_repository_alone(tmp_path: Path) -> None:
         "# Greet the moon\n\nSoftly.",
     )
     assert "there is no file none.md" in project.ralph("run", "-p", "@none.md").err
+    assert "there is no file xxx" in project.ralph("run", "-p", f"@{'x' * 5000}").err
     assert "says nothing" in project.ralph("run", "-p", " ").err
 
 
