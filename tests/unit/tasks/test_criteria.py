@@ -51,7 +51,7 @@ def _told_of_coder(**written: Any) -> list[str]:
     return _told({"coder": written})
 
 
-def test_each_method_is_read_as_the_spec_writes_it() -> None:
+def test_the_four_methods_are_read_as_the_spec_writes_them() -> None:
     assert _read({"promise": " A\n B ", "verification_method": "string_match"}).promise == "A B"
     assert _read({"verification_method": "string_match"}) == Criteria(promise="IMPLEMENTATION_COMPLETE")
     external = {"command": "pytest", "success_exit_code": 5, "timeout": "5m", "working_dir": "api"}
