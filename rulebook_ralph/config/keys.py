@@ -85,8 +85,10 @@ def given_value(text: str, place: KeyPlace) -> Any:
             raise RalphError(f"{place.shown}{dotted('', error.fault.path)}: {error.fault.message}") from None
     with suppress(msgspec.ValidationError):
         return msgspec.convert(text, kind)
-    with suppress(msgspec.DecodeError, UnicodeEncodeError):
+    with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return msgspec.json.decode(text)
+    with suppress(ValueError):  # `.5`
+        return float(text)
     return text  # `15m`, or what has no place here, which is told with the whole
 
 

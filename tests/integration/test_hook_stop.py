@@ -97,7 +97,9 @@ def test_each_stop_judges_settles_and_hands_out_the_next_until_all_is_complete(s
     assert "# Your task: one" in first["reason"]
     assert project.git("symbolic-ref", "--short", "HEAD") == "ralph/toy"
     refused = session.stop(DONE)
-    assert (refused.get("decision"), "the judging model says no" in refused["systemMessage"]) == ("block", True), refused
+    assert (refused.get("decision"), "the judging model says no" in refused["systemMessage"]) == ("block", True), (
+        refused
+    )
     project.write({"work/one.txt": "1\n", "mine.txt": "changed\n"})
     assert "# Your task: two" in session.stop(DONE)["reason"]
     assert "?? work" not in project.git("status", "--short")

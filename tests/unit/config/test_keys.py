@@ -67,7 +67,8 @@ def test_what_is_no_key_is_refused_with_the_nearest(key: str, said: str) -> None
 @each_of(
     ("key", "text", "value"),
     [
-        ("limits.maxCostUsd", "5", 5),
+        ("limits.maxCostUsd", ".5", 0.5),
+        ("limits.maxCostUsd", "-1", -1),
         ("limits.maxCostUsd", "null", None),
         ("limits.idleTimeout", "15m", "15m"),
         ("verification.enabled", "false", False),
