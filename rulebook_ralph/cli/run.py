@@ -105,7 +105,6 @@ class Flags:
             only=self.tasks,
             retry_blocked=command == "run" if self.retry_blocked is None else self.retry_blocked,
             strict=self.strict,
-            trust_commands=self.trust_commands,
             branch=self.branch,
             again=f"ralph resume{f' --parallel {self.parallel}' if self.parallel else ''}",
         )

@@ -55,9 +55,8 @@ class Project:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
     """What is asked of one run. `only` are the ids of tasks, empty for all; `reopen` the blocked ones that are tried
-    once more, None for all of them; `spent_*` is what earlier runs of the same watch used of its limits; `again` is
-    the command that goes on. `session_of` is the name of a project in whose tree a session works: its task list is the
-    saved one, and edits of the file wait for the next start.
+    once more, None for all of them; `again` is the command that goes on. `session_of` is the name of a project in whose
+    tree a session works: its task list is the saved one, and edits of the file wait for the next start.
     """
 
     command: str = "run"
@@ -65,7 +64,6 @@ class RunOptions:
     retry_blocked: bool = True
     reopen: tuple[str, ...] | None = None
     strict: bool = False
-    trust_commands: bool = False
     branch: str = ""
     again: str = "ralph resume"
     session_of: str = ""
