@@ -84,7 +84,7 @@ def given_value(text: str, place: KeyPlace) -> Any:
         except NotReadableError as error:
             raise RalphError(f"{place.shown}{dotted('', error.fault.path)}: {error.fault.message}") from None
     with suppress(msgspec.ValidationError):
-        return msgspec.convert(text, kind)
+        return msgspec.convert(text, kind, strict=kind is not bool)
     with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return msgspec.json.decode(text)
     with suppress(ValueError):  # `.5`

@@ -293,7 +293,8 @@ def test_the_environment(root: Path) -> None:
         environment={
             "RALPH_DEFAULTS__EXECUTOR": "007",
             "RALPH_DEFAULTS__MAX_ITERATIONS": "3",
-            "RALPH_VERIFICATION__ENABLED": "false",
+            "RALPH_VERIFICATION__ENABLED": "0",
+            "RALPH_VERIFICATION__PARALLEL": "True",
             "RALPH_LIMITS__IDLE_TIMEOUT": "90",
             "RALPH_LIMITS__MAX_LIMIT_WAIT": "1h",
             "RALPH_LIMITS__MAX_COST_USD": "null",
@@ -301,7 +302,8 @@ def test_the_environment(root: Path) -> None:
             "RALPH_GIT": "{state_commit: none}",
         },
     )
-    assert (found.defaults.executor, found.defaults.max_iterations, found.verification.enabled) == ("007", 3, False)
+    assert (found.defaults.executor, found.defaults.max_iterations) == ("007", 3)
+    assert (found.verification.enabled, found.verification.parallel) == (False, True)
     assert (found.limits.idle_timeout, found.limits.max_limit_wait, found.limits.max_cost_usd) == (90, 3600, None)
     assert (found.rules, found.git.state_commit) == (("use tabs", "be brief"), "none")
 
