@@ -60,10 +60,10 @@ def save_attempt(repository: Repository, attempt: Attempt, *, seconds: int) -> s
     Its second parent holds `prompt.md` and `output.log`.
     """
     new = repository.objects.new()
-    files = {"prompt.md": attempt.prompt.encode("utf-8", "surrogateescape")}
+    entries = {"prompt.md": Entry("100644", new.add("blob", attempt.prompt.encode("utf-8", "surrogateescape")))}
     if attempt.output_file.exists():
-        files["output.log"] = b"".join(attempt.clean(_head_and_tail(attempt.output_file)))
-    entries = {name: Entry("100644", new.add("blob", content)) for name, content in files.items()}
+        output = b"".join(attempt.clean(_head_and_tail(attempt.output_file)))
+        entries["output.log"] = Entry("100644", new.add("blob", output))
     try:
         beside = new.commit(new.tree(entries), (), "prompt and output of an attempt", who=_WHO, seconds=seconds)
         commit = new.commit(attempt.tree, (attempt.base, beside), attempt.message, who=_WHO, seconds=seconds)

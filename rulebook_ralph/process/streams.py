@@ -90,16 +90,21 @@ class Pump:
     def __init__(
         self, process: Popen[bytes], stdin: bytes | None, on_stdout: Sink, on_stderr: Sink, cancelled: Event | None
     ) -> None:
-        self._process = process
         self._cancelled = cancelled
         self._selector = selectors.DefaultSelector()
         self._input = memoryview(stdin or b"")
         self._outputs: dict[int, Sink] = {}
         self.exited = False
         self.last_byte = time.monotonic()
-        for pipe, sink in ((process.stdout, on_stdout), (process.stderr, on_stderr)):
-            self._read_from(pipe, sink)
-        self._write_to(process.stdin)
+        self._pipes = [pipe for pipe in (process.stdin, process.stdout, process.stderr) if pipe is not None]
+        for pipe in self._pipes:
+            os.set_blocking(pipe.fileno(), False)
+            if pipe is process.stdin:
+                self._selector.register(pipe, selectors.EVENT_WRITE, partial(self._write, pipe))
+            else:
+                file, sink = pipe.fileno(), on_stdout if pipe is process.stdout else on_stderr
+                self._outputs[file] = sink
+                self._selector.register(file, selectors.EVENT_READ, partial(self._read, file, sink))
         self._exit_file = _readable_at_exit(process)
         self._selector.register(self._exit_file, selectors.EVENT_READ, self._exit)
         orders: tuple[Cancellation, ...] = getattr(cancelled, "orders", ())
@@ -132,18 +137,9 @@ class Pump:
 
     def close(self) -> None:
         self._selector.close()
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                pipe.close()
+        for pipe in self._pipes:
+            pipe.close()
         os.close(self._exit_file)
-
-    def _read_from(self, pipe: IO[bytes] | None, sink: Sink) -> None:
-        if pipe is None:
-            return
-        file = pipe.fileno()
-        os.set_blocking(file, False)
-        self._outputs[file] = sink
-        self._selector.register(file, selectors.EVENT_READ, lambda: self._read(file, sink))
 
     def _read(self, file: int, sink: Sink) -> None:
         try:
@@ -156,12 +152,6 @@ class Pump:
         else:
             del self._outputs[file]
             self._selector.unregister(file)
-
-    def _write_to(self, pipe: IO[bytes] | None) -> None:
-        if pipe is None:
-            return
-        os.set_blocking(pipe.fileno(), False)
-        self._selector.register(pipe, selectors.EVENT_WRITE, lambda: self._write(pipe))
 
     def _write(self, pipe: IO[bytes]) -> None:
         try:
