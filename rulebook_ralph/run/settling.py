@@ -73,12 +73,17 @@ def settle(parts: Parts, record: Iteration, outcome: Outcome) -> Settled | None:
 
 def resettle(parts: Parts, record: Iteration) -> Iteration:
     """Carry out what a dead run had judged, skipping what is done."""
-    decision = record.decision or _decided(parts, record)
+    decision, repository = record.decision or _decided(parts, record), parts.project.repository
     if decision.trigger == "complete" and record.commit is not None:
-        landed = parts.branch.land(record.commit, record.base_commit, reason=f"ralph: complete {record.task_id}")
+        told = f"branch {parts.branch.name} moved while the work was judged; it is kept and judged again"
+        landed = None
+        if repository.commit_of(record.commit) is not None:
+            landed = parts.branch.land(record.commit, record.base_commit, reason=f"ralph: complete {record.task_id}")
+        elif record.snapshot is not None:  # the power was cut before it was on the disk
+            told = "the commit of the work was lost before it was on the branch; the work is judged again"
+            record = replaced(record, tree=repository.tree_of(record.snapshot))
         record = replaced(record, commit=landed)
         if landed is None:
-            told = f"branch {parts.branch.name} moved while the work was judged; it is kept and judged again"
             decision = Decision(trigger="retry", completion_status="failed", feedback=told, counts=False)
     return _written(parts, record, decision)
 

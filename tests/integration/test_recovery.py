@@ -104,14 +104,19 @@ def test_landed_work_is_settled_with_commits_on_top_of_it(landed: Scenario) -> N
     assert calls(landed) == ONCE
 
 
-def test_judged_work_outlives_git_gc(judged: Scenario) -> None:
+@pytest.mark.parametrize("lost", [False, True])
+def test_judged_work_outlives_git_gc(judged: Scenario, lost: bool) -> None:
+    """Its commit is held; where it is lost all the same, as a power cut may do, the work is judged again."""
     judged.project.git("reflog", "expire", "--all", "--expire=now")
     judged.others = {}
+    if lost:
+        judged.project.git("update-ref", "-d", "refs/ralph/toy/candidate")
     judged.project.git("gc", "-q", "--prune=now")
     ran = judged.ralph("resume")
     assert ran.code == 0, ran.out + ran.err
-    assert calls(judged) == ONCE
+    assert lost or calls(judged) == ONCE
     assert judged.project.task_commits("ralph/toy").keys() == {"one", "two"}
+    assert {record.phase for record in judged.project.records} == {"settled"}
 
 
 def test_the_list_of_an_older_save_takes_nothing_back(tmp_path: Path) -> None:
