@@ -1,35 +1,25 @@
 """Differences between trees as values, from real git."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from rulebook_ralph.git import diff
 from rulebook_ralph.git.diff import FileDiff, Line, read_diff, read_text
-from rulebook_ralph.git.repository import GitError, Repository, open_repository
+from rulebook_ralph.git.repository import GitError, open_repository
+from tests.unit.git.project import Project
 
 
-class Trees:
+class Trees(Project):
     """A repository whose work tree is changed by hand and saved as trees."""
 
-    def __init__(self, root: Path) -> None:
-        root.mkdir()
-        self.root = root
-        self.repository: Repository
-        subprocess.run(["git", "init", "-q"], cwd=root, check=True)
-        subprocess.run(["git", "commit", "-q", "--allow-empty", "-m", "first"], cwd=root, check=True)
-        self.repository = open_repository(root, os.environ)
-
-    def write(self, name: str, content: bytes | str) -> None:
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    def put(self, name: str, content: bytes | str) -> None:
+        self.write({name: content})
 
     def save(self) -> str:
-        self.repository.run("add", "-A", "-f")
-        return self.repository.text("write-tree")
+        self.git("add", "-A", "-f")
+        return self.git("write-tree")
 
     def diff(self, before: str) -> dict[str, FileDiff]:
         return {file.path: file for file in read_diff(self.repository, before, self.save())}
@@ -37,7 +27,7 @@ class Trees:
 
 @pytest.fixture
 def trees(tmp_path: Path) -> Trees:
-    return Trees(tmp_path / "r")
+    return Trees(tmp_path / "r", {})
 
 
 def lines(*pairs: tuple[int, str]) -> tuple[Line, ...]:
@@ -45,19 +35,19 @@ def lines(*pairs: tuple[int, str]) -> tuple[Line, ...]:
 
 
 def test_every_kind_of_change_has_its_lines_and_their_numbers(trees: Trees) -> None:
-    trees.write("kept.txt", "same\n")
-    trees.write("changed.txt", "one\ntwo\nthree\nfour\n")
-    trees.write("gone.txt", "a\nb\n")
-    trees.write("old/name.txt", "".join(f"line {n}\n" for n in range(20)))
-    trees.write("empty.txt", "")
+    trees.put("kept.txt", "same\n")
+    trees.put("changed.txt", "one\ntwo\nthree\nfour\n")
+    trees.put("gone.txt", "a\nb\n")
+    trees.put("old/name.txt", "".join(f"line {n}\n" for n in range(20)))
+    trees.put("empty.txt", "")
     before = trees.save()
-    trees.write("changed.txt", "one\nTWO\nthree\nfour\nfive")
+    trees.put("changed.txt", "one\nTWO\nthree\nfour\nfive")
     (trees.root / "gone.txt").unlink()
     (trees.root / "old/name.txt").unlink()
-    trees.write("new/name.txt", "".join(f"line {n}\n" for n in range(20)) + "more\n")
-    trees.write("added.txt", "-- x\n++ y\n@@ -1 +1 @@\ndiff --git a/x b/x\n")
+    trees.put("new/name.txt", "".join(f"line {n}\n" for n in range(20)) + "more\n")
+    trees.put("added.txt", "-- x\n++ y\n@@ -1 +1 @@\ndiff --git a/x b/x\n")
     (trees.root / "empty.txt").unlink()
-    trees.write("void.txt", "")
+    trees.put("void.txt", "")
     found = trees.diff(before)
     assert found["changed.txt"] == FileDiff(
         "M", "changed.txt", "changed.txt", lines((2, "TWO"), (5, "five")), lines((2, "two"))
@@ -75,11 +65,11 @@ ODD = ["two words", "new\nline", 'quo"te', "back\\slash", "tab\tbed", "ünï", o
 
 def test_odd_names_come_through_whole(trees: Trees) -> None:
     for name in ODD:
-        trees.write(name, f"{name!a}\n")
+        trees.put(name, f"{name!a}\n")
     before = trees.save()
     for name in ODD:
-        trees.write(name, "changed\n")
-    trees.write("a\ndiff --git b", "forged?\n")
+        trees.put(name, "changed\n")
+    trees.put("a\ndiff --git b", "forged?\n")
     after = trees.save()
     found = read_diff(trees.repository, before, after)
     assert sorted(file.path for file in found) == sorted([*ODD, "a\ndiff --git b"])
@@ -95,16 +85,16 @@ def test_odd_names_come_through_whole(trees: Trees) -> None:
 
 
 def test_links_modes_types_submodules_and_binary_files(trees: Trees) -> None:
-    trees.write("run.sh", "#!/bin/sh\n")
-    trees.write("was.txt", "text\n")
-    trees.write("image", b"\x89PNG\0\0")
+    trees.put("run.sh", "#!/bin/sh\n")
+    trees.put("was.txt", "text\n")
+    trees.put("image", b"\x89PNG\0\0")
     before = trees.save()
     (trees.root / "run.sh").chmod(0o755)
     (trees.root / "was.txt").unlink()
     (trees.root / "was.txt").symlink_to("run.sh")
-    trees.write("image", b"\x89PNG\0\1")
-    trees.write("latin.py", "x = 'é'\n".encode("latin-1"))
-    trees.write("zz.txt", "last\n")
+    trees.put("image", b"\x89PNG\0\1")
+    trees.put("latin.py", "x = 'é'\n".encode("latin-1"))
+    trees.put("zz.txt", "last\n")
     trees.save()
     trees.repository.run("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")
     after = trees.repository.text("write-tree")
@@ -121,12 +111,12 @@ def test_links_modes_types_submodules_and_binary_files(trees: Trees) -> None:
 
 
 def test_neither_configuration_nor_attributes_hide_anything(trees: Trees, monkeypatch: pytest.MonkeyPatch) -> None:
-    trees.write("tests/test_a.py", "def test_a():\n    assert f()\n")
-    trees.write("b.txt", "b\n")
+    trees.put("tests/test_a.py", "def test_a():\n    assert f()\n")
+    trees.put("b.txt", "b\n")
     before = trees.save()
     (trees.root / "tests/test_a.py").unlink()
-    trees.write("b.txt", "c\n")
-    trees.write(".gitattributes", "*.py -diff\n*.txt diff=evil binary\n")
+    trees.put("b.txt", "c\n")
+    trees.put(".gitattributes", "*.py -diff\n*.txt diff=evil binary\n")
     (trees.root / ".git/info").mkdir(exist_ok=True)
     for name, value in {
         "diff.noprefix": "true",
@@ -151,10 +141,10 @@ def test_neither_configuration_nor_attributes_hide_anything(trees: Trees, monkey
 
 
 def test_the_state_folder_is_no_part_of_it(trees: Trees) -> None:
-    trees.write(".rulebook-ralph/prd.json", "1\n")
+    trees.put(".rulebook-ralph/prd.json", "1\n")
     before = trees.save()
-    trees.write(".rulebook-ralph/prd.json", "2\n")
-    trees.write("sub/.rulebook-ralph/x", "2\n")
+    trees.put(".rulebook-ralph/prd.json", "2\n")
+    trees.put("sub/.rulebook-ralph/x", "2\n")
     assert list(trees.diff(before)) == ["sub/.rulebook-ralph/x"]
 
 
@@ -163,14 +153,14 @@ def test_what_is_kept_is_bounded(trees: Trees, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(diff, "MOST_OF_A_FILE", 1000)
     monkeypatch.setattr(diff, "MOST_OF_A_PATCH", 1500)
     before = trees.save()
-    trees.write("a-long-line", "x" * 5000 + "\n")
-    trees.write("b-many-lines", "x\n" * 2000)
-    trees.write("c", "small\n" * 10)
-    trees.write("c-large-image", b"\x89PNG\0\0" * 1000)
-    trees.write("c-like\na-text", "x\n" * 2000)
-    trees.write("c-marked", "\0" + "x = 1\n" * 2000)
+    trees.put("a-long-line", "x" * 5000 + "\n")
+    trees.put("b-many-lines", "x\n" * 2000)
+    trees.put("c", "small\n" * 10)
+    trees.put("c-large-image", b"\x89PNG\0\0" * 1000)
+    trees.put("c-like\na-text", "x\n" * 2000)
+    trees.put("c-marked", "\0" + "x = 1\n" * 2000)
     for number in range(4):
-        trees.write(f"d{number}", "fills\n" * 50)
+        trees.put(f"d{number}", "fills\n" * 50)
     after = trees.save()
     found = {file.path: file for file in read_diff(trees.repository, before, after)}
     assert [file.path for file in found.values() if file.cut] == [
