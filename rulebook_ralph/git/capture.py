@@ -33,7 +33,7 @@ class Captured:
 
 def capture(own: Repository, prepared: Collection[str]) -> Captured:
     """The tree that stands in the clone, without what is in `prepared`. Raises GitError, OSError."""
-    special = walk(own.root, None, prepared).special
+    _, special = walk(own.root, None, prepared)
     for path in special:
         take_down(own.root / path)
     notes = [f"{some(special)}: no files that git can hold (pipes, for instance); taken away"] if special else []
@@ -77,18 +77,13 @@ def tracked_of(entries: dict[str, Entry]) -> Tracked:
     return Tracked(paths - submodules, frozenset(folders_of(paths)), submodules)
 
 
-@dataclass(frozen=True, slots=True)
-class UntrackedFiles:
-    """The topmost paths that hold nothing tracked; and what no tree can hold: pipes, folders without end."""
-
-    extra: tuple[str, ...]
-    special: tuple[str, ...]
-
-
-def walk(root: Path, tracked: Tracked | None, prepared: Collection[str]) -> UntrackedFiles:
-    """Look through a clone, without git; folders in it are opened. Without `tracked` nothing is `extra`."""
+def walk(root: Path, tracked: Tracked | None, prepared: Collection[str]) -> tuple[list[str], list[str]]:
+    """Look through a clone, without git: the topmost paths that hold nothing tracked (none without `tracked`), and what
+    no tree can hold: pipes, folders without end. Folders are opened.
+    """
     top = f"{root}/"
-    extra, special = [], []
+    extra: list[str] = []
+    special: list[str] = []
     left = [""]
     while left:
         above = left.pop()
@@ -107,7 +102,7 @@ def walk(root: Path, tracked: Tracked | None, prepared: Collection[str]) -> Untr
                     extra.append(path)
                 elif is_folder:
                     left.append(f"{path}/")
-    return UntrackedFiles(tuple(extra), tuple(special))
+    return extra, special
 
 
 def listed(own: Repository, left_out: Collection[str]) -> tuple[list[str], list[str]]:

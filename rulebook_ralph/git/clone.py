@@ -70,7 +70,7 @@ class Clone:
 
     def mark_prepared(self) -> None:
         """What stands there now beside the tree was made by the setup, and stays."""
-        self._prepared = frozenset(walk(self.root, self._tracked_by(self._held), ()).extra)
+        self._prepared = frozenset(walk(self.root, self._tracked_by(self._held), ())[0])
         (self._own.git_dir / "prepared").write_bytes(os.fsencode("\0".join(sorted(self._prepared))))
         self.fresh = False
         time.sleep(_TICK)
@@ -165,11 +165,10 @@ class Clone:
     def _clean(self, tree: str, *, keep: bool) -> None:
         """Remove what is no part of the tree; with `keep` only what the base's rules do not ignore."""
         self._unlock_index()
-        found = walk(self.root, self._tracked_by(tree), self._prepared)
-        extra = found.extra
+        extra, special = walk(self.root, self._tracked_by(tree), self._prepared)
         if keep and extra:
-            extra = (STATE_FOLDER, *listed(self._own, self._prepared)[1])
-        for path in (*found.special, *extra):
+            extra = [STATE_FOLDER, *listed(self._own, self._prepared)[1]]
+        for path in (*special, *extra):
             take_down(self.root / path)
 
     def _move(self, tree: str) -> None:
