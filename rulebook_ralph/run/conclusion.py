@@ -79,33 +79,24 @@ def commit_state(parts: Parts, message: str) -> None:
 
 
 def _changed(parts: Parts, tip: str) -> Iterator[tuple[str, Entry | None]]:
-    """The state's files that differ from the branch's: the saved ones, and a person's beside them."""
-    repository, journal = parts.project.repository, parts.journal
+    """The state's files that differ from the branch's: the saved ones, progress.txt, and those that a person keeps
+    beside the state, unless they hold a secret.
+    """
+    repository, journal, folder = parts.project.repository, parts.journal, parts.project.folder
     there, saved = (attempts.entries_of_state(repository, each) for each in (tip, journal.saved or tip))
-    wanted = {name: entry for name, entry in saved.items() if there.get(name) != entry}
-    is_here = repository.branch() == parts.branch.name  # else it is another branch's files that stand in the folder
-    for name in _beside(parts) if is_here else [PROGRESS]:
-        data = disk.content_of(parts.project.folder.path / name) if is_here else journal.progress_bytes
-        if data is not None and len(data) <= _LARGEST_FILE:
-            wanted[name] = Entry("100644", repository.objects.blob(data))
-    for name, entry in wanted.items():
-        yield f"{STATE_FOLDER}/{name}", entry
+    beside = {PROGRESS: journal.progress_bytes}
+    if repository.branch() == parts.branch.name:  # else it is another branch's files that stand in the folder
+        beside[PROGRESS] = disk.content_of(folder.progress) or b""
+        for path in (folder.config, folder.path / CONFIG_SCHEMA_NAME, *sorted(folder.templates.glob("*.j2"))):
+            text = (data := disk.content_of(path) or b"").decode("utf-8", "replace")
+            if parts.redactor.clean(text) == text:
+                beside[path.relative_to(folder.path).as_posix()] = data
+    for name, entry in saved.items():
+        if there.get(name) != entry:
+            yield f"{STATE_FOLDER}/{name}", entry
+    for name, data in beside.items():
+        if 0 < len(data) <= _LARGEST_FILE:
+            yield f"{STATE_FOLDER}/{name}", Entry("100644", repository.objects.blob(data))
     for name in there.keys() - saved.keys():
         if name.startswith("history/"):
             yield f"{STATE_FOLDER}/{name}", None
-
-
-def _beside(parts: Parts) -> Iterator[str]:
-    """progress.txt, and the files that a person keeps beside the state, unless they hold a secret."""
-    folder = parts.project.folder
-    yield PROGRESS
-    clean = parts.redactor.clean
-    names = [
-        "config.yaml",
-        CONFIG_SCHEMA_NAME,
-        *sorted(f"templates/{path.name}" for path in folder.templates.glob("*.j2")),
-    ]
-    for name in names:
-        text = (disk.content_of(folder.path / name) or b"").decode("utf-8", "replace")
-        if text and clean(text) == text:
-            yield name
