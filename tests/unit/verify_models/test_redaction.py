@@ -1,5 +1,6 @@
 import json
 import time
+import tracemalloc
 
 import pytest
 from hypothesis import example, given
@@ -164,6 +165,15 @@ def test_a_secret_across_blocks_of_a_stream_is_found(size: int, before: int) -> 
     blocks = [whole[start : start + size * 97] for start in range(0, len(whole), size * 97)]
     cleaned = b"".join(Redactor({"MY_TOKEN": secret}).clean_blocks(blocks))
     assert cleaned == b"x" * before + b"[redacted]" + b"y" * 5000 + b"[redacted]\xff\n"
+
+
+def test_output_of_nothing_but_unseen_characters_takes_little_memory() -> None:
+    tracemalloc.start()
+    redactor = Redactor({"MY_TOKEN": "s3cret-Value-of-a-variable"})
+    assert sum(map(len, redactor.clean_blocks([bytes(1 << 20)] * 6))) == 6 << 20
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100_000_000
 
 
 _texts = st.text("ab!", max_size=3)
