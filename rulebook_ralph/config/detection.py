@@ -147,14 +147,15 @@ def _rust(project: ManifestProject) -> LanguageGates:
     configured = project.has("clippy.toml", ".clippy.toml") or table(manifest, "lints", "clippy")
     if configured or table(manifest, "workspace", "lints", "clippy"):
         steps.append(step("lint", f"cargo clippy{everything}"))
-    return LanguageGates(tuple(steps))
+    return LanguageGates(tuple(steps), note="Cargo.toml: cargo needs no setup; each clone builds once")
 
 
 def _go(project: ManifestProject) -> LanguageGates:
     """`go test` and `go vet` over all packages of the module."""
     text = project.text("go.mod")
     if re.search(r"^module\s+\S", text, re.MULTILINE):
-        return LanguageGates((step("test", "go test ./..."), step("lint", "go vet ./...")))
+        steps = (step("test", "go test ./..."), step("lint", "go vet ./..."))
+        return LanguageGates(steps, note="go.mod: go needs no setup; its caches are shared")
     if text.strip():
         project.problem("go.mod", "names no module")
     return LanguageGates()
