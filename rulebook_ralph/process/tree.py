@@ -20,6 +20,10 @@ _MARK = "RALPH_MARK_"
 _KILL_SECONDS = _DEATH_WAIT = 5.0
 _LOOK = 0.01
 _MOST_LOOKS = 50
+_EXEC_LOOKS = 10
+"""For so long what has no environment may only be about to become another program."""
+_KERNEL = 2
+"""The parent of the kernel's own threads, which never have one."""
 _CLOCK_SLACK = 2.0
 """Start times are told in seconds since the epoch, and the clock may be set meanwhile."""
 _STATUS_BYTES = 4096
@@ -77,7 +81,7 @@ def _end_marked(mark: str, session: int | None, since: float, *, grace: float) -
     deadline = time.monotonic() + grace + _KILL_SECONDS
     while found := _marked(mark, session, since) - out_of_reach:
         seen |= found
-        for process in found:
+        for process in sorted(found, key=_age):  # a shell before what it waits for: else it goes on with its next line
             try:
                 process.send_signal(order)
             except psutil.AccessDenied:
@@ -99,25 +103,35 @@ def _marked(mark: str, session: int | None, since: float) -> set[psutil.Process]
     sessions = {session} if session is not None else set()
     found: set[psutil.Process] = set()
     looked_at = {os.getpid()}
-    for _ in range(_MOST_LOOKS):  # what forks and ends meanwhile has another id by now
+    for look in range(_MOST_LOOKS):  # what forks and ends meanwhile has another id by now
         new = set(psutil.pids()) - looked_at
-        if not new:
-            break
-        looked_at |= new
+        unread: set[int] = set()
         for pid in new:
             with suppress(psutil.Error, OSError):  # gone meanwhile, or another user's
                 process = psutil.Process(pid)
                 if process.create_time() < since - _CLOCK_SLACK or not _runs(process):
                     continue
                 living[pid] = process
-                if any(name.startswith(mark) for name in process.environ()):
+                names = process.environ()
+                if any(name.startswith(mark) for name in names):
                     found.add(process)
                     sessions.add(_session(pid))
+                elif not names and look < _EXEC_LOOKS and process.ppid() != _KERNEL:
+                    unread.add(pid)
+        if not new:
+            break
+        looked_at |= new - unread
+        if unread == new:
+            time.sleep(_LOOK)
     found |= {process for pid, process in living.items() if _session(pid) in sessions - {0, os.getsid(0)}}
     for process in tuple(found):
         with suppress(psutil.Error):
             found.update(filter(_runs, process.children(recursive=True)))
     return found
+
+
+def _age(process: psutil.Process) -> tuple[float, int]:
+    return process.create_time(), process.pid
 
 
 def _wait_until_gone(processes: Iterable[psutil.Process], seconds: float) -> None:
