@@ -14,7 +14,7 @@ from rulebook_ralph.git.repository import GitError, Repository
 from rulebook_ralph.git.trees import tree_with, with_entries
 from rulebook_ralph.tasks.model import ITERATION_NUMBER, STATE_FOLDER
 
-MAX_OUTPUT_BYTES = 32 * 1024 * 1024
+MAX_OUTPUT_BYTES = 16 * 1024 * 1024
 """Bytes of an agent's raw output that are kept."""
 
 _BLOCK = 1024 * 1024

@@ -62,7 +62,7 @@ _SHAPES = (  # each with a part of it that a text is quickly searched for
     ("eyJ", r"eyJ[A-Za-z0-9_-]{10,500}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
 )
 MARK = "[redacted]"
-_LONGEST_LINE = 4 * 1024 * 1024
+_LONGEST_LINE = 1024 * 1024
 
 
 class Redactor:
@@ -102,14 +102,18 @@ class Redactor:
         return "".join(f"{self._clean_ends(piece)}{mark}" for piece, mark in zip(pieces, marks, strict=True))
 
     def clean_blocks(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
-        """The same for a stream, line by line; a very long line at its spaces."""
+        """The same for a stream, line by line; a very long line at its spaces, or anywhere where it has none."""
         decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         text = ""
         for block in blocks:
             text += decoder.decode(block)
-            end = text.rfind("\n" if len(text) < _LONGEST_LINE else " ") + 1
-            yield self.clean(text[:end]).encode("utf-8", "surrogateescape")
-            text = text[end:]
+            is_long = len(text) >= _LONGEST_LINE
+            if end := text.rfind(" " if is_long else "\n") + 1:
+                yield self.clean(text[:end]).encode("utf-8", "surrogateescape")
+                text = text[end:]
+            elif is_long:
+                yield self.clean_cut(text).encode("utf-8", "surrogateescape")
+                text = ""
         yield self.clean(text + decoder.decode(b"", final=True)).encode("utf-8", "surrogateescape")
 
     def _unhidden(self, line: str) -> str:

@@ -63,7 +63,7 @@ def test_another_terminal_follows_a_run_to_its_end(project: Project) -> None:
 
 def test_no_secret_is_in_them(project: Project) -> None:
     project.environment["MY_TOKEN"] = "s3cret-of-a-person"
-    project.agent('echo "it is s3cret-of-a-person"\n' + HONEST)
+    project.agent('echo "it is s3cret-of-a-person"; sleep 0.3\n' + HONEST)
     assert project.ralph("run", "--task", "one").code == 0
     kept = (project.root / ".git" / "ralph" / NAME).read_text()
     assert ("[redacted]" in kept, "s3cret" in kept) == (True, False)
