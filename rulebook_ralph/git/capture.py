@@ -88,7 +88,8 @@ def walk(root: Path, tracked: Tracked | None, prepared: Collection[str]) -> tupl
     while left:
         above = left.pop()
         if not os.access(top + above, os.R_OK | os.W_OK | os.X_OK):
-            Path(top + above).chmod(0o755)
+            with suppress(PermissionError):  # somebody else's, as a container leaves it
+                Path(top + above).chmod(0o755)
         with os.scandir(top + above) as entries:
             for entry in entries:
                 path = above + entry.name

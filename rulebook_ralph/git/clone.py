@@ -55,9 +55,7 @@ class Clone:
         with self._writing():
             self._follow_rules(commit)
             wanted = tree or self._own.tree_of(commit)
-            self._clean(wanted, keep=keep)
-            if self._captured != wanted:
-                self._move(wanted)
+            self._move(wanted, keep=keep)
             self._held, self._captured = wanted, ""
             git_folder.write_inner(self._repository, self._shared, self.root, commit)
             index = self._own.git_dir / "index"
@@ -171,10 +169,13 @@ class Clone:
         for path in (*special, *extra):
             take_down(self.root / path)
 
-    def _move(self, tree: str) -> None:
-        """Bring files and index to the tree: also those files that git would not look at again."""
+    def _move(self, tree: str, *, keep: bool) -> None:
+        """Bring files and index to the tree: also those files that git would not look at again, or a torn index."""
         order = ("read-tree", "--reset", "-u", "--no-recurse-submodules", tree)
         try:
+            self._clean(tree, keep=keep)
+            if self._captured == tree:
+                return
             self._own.run(*order, timeout=TIME_LIMIT)
         except GitError as error:
             if "No space left" in error.stderr or "quota" in error.stderr:

@@ -149,8 +149,8 @@ class Repository:
         """The last commits, one line each, newest first; of a merge what it was merged into."""
         lines: list[str] = []
         commit = self.commit_of(until)
-        while commit and len(lines) < count:
-            head, _, message = (self.objects.read(commit) or b"").decode("utf-8", "replace").partition("\n\n")
+        while commit and len(lines) < count and (content := self.objects.read(commit)):  # a shallow history breaks off
+            head, _, message = content.decode("utf-8", "replace").partition("\n\n")
             subject = " ".join(message.strip().partition("\n\n")[0].split())
             lines.append(f"{commit[:8]} {subject}"[:200])
             commit = next((line[7:] for line in head.splitlines() if line.startswith("parent ")), None)
@@ -172,8 +172,12 @@ class Repository:
 
     def elsewhere(self, branch: str) -> Path | None:
         """Another work tree that has the branch checked out, or None."""
-        told = self.text("for-each-ref", "--format=%(worktreepath)", f"refs/heads/{branch}")
-        return Path(told) if told and Path(told).resolve() != self.root.resolve() else None
+        for block in os.fsdecode(self.run("worktree", "list", "--porcelain", "-z")).split("\0\0"):
+            place, *said = block.split("\0")  # of a bare repository it says no branch
+            root = Path(place.removeprefix("worktree "))
+            if f"branch refs/heads/{branch}" in said and root.resolve() != self.root.resolve():
+                return root
+        return None
 
 
 def within_state(path: str) -> bool:

@@ -151,6 +151,32 @@ def test_an_agent_s_caches_stay_where_that_is_wanted(clone: Clone) -> None:
     assert files_below(clone.root) == STANDING
 
 
+def test_an_index_that_a_power_cut_tore_is_made_anew(project: Project, clones: Clones, clone: Clone) -> None:
+    write(clone.root, {"build/cache": "1"})
+    clones.close()
+    (clone._own.git_dir / "index").write_bytes(b"")
+    after = Clones(project.repository, clones.root).open("agent-1")
+    hold(after, keep=True)
+    assert files_below(after.root) == STANDING
+
+
+def test_a_folder_of_somebody_else_s_is_read_as_it_is(
+    project: Project, clone: Clone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(clone.root, {"data/x.txt": "x\n"})
+    theirs = f"{clone.root}/data/"  # as a container leaves it
+    can, change = os.access, Path.chmod
+
+    def chmod(path: Path, mode: int) -> None:
+        if path == Path(theirs):
+            raise PermissionError(1, "Operation not permitted", theirs)
+        change(path, mode)
+
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != theirs and can(path, mode))
+    monkeypatch.setattr(Path, "chmod", chmod)
+    assert content(project, clone.capture())["data/x.txt"] == "x\n"
+
+
 def _no_git(clone: Clone) -> None:
     subprocess.run(["rm", "-rf", ".git"], cwd=clone.root, check=True)
 

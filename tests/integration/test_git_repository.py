@@ -83,6 +83,23 @@ def test_hooks_branches_and_what_was_modified(tmp_path: Path) -> None:
     assert repository.branch() is None
 
 
+def test_another_work_tree_has_a_branch_and_a_bare_repository_has_none(tmp_path: Path) -> None:
+    project = Project(tmp_path / "r", {"a": "a"})
+    project.git("worktree", "add", "-q", "-b", "other", str(tmp_path / "other"))
+    assert project.repository.elsewhere("other") == tmp_path / "other"
+    project.git("clone", "-q", "--bare", ".", str(tmp_path / "bare"))
+    added = ("git", "worktree", "add", "-q", "-b", "mine", str(tmp_path / "mine"))
+    subprocess.run(added, cwd=tmp_path / "bare", check=True)
+    assert open_repository(tmp_path / "mine", os.environ).elsewhere("main") is None
+
+
+def test_the_last_commits_end_where_a_shallow_history_does(tmp_path: Path) -> None:
+    project = Project(tmp_path / "r", {"a": "a"})
+    second = project.commit("second")
+    project.git("clone", "-q", "--depth=1", project.root.as_uri(), str(tmp_path / "shallow"))
+    assert open_repository(tmp_path / "shallow", os.environ).recent_commits(5) == (f"{second[:8]} second",)
+
+
 def test_lfs_without_its_program_is_told(tmp_path: Path) -> None:
     project = Project(tmp_path / "r", {".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n"})
     assert unsupported(project.repository) is None
