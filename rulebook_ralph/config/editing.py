@@ -60,12 +60,13 @@ def _checked(path: JsonPath, wanted: Any, text: str | None) -> str:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two documents say the same; what is empty says as little as what is null."""
+    """Whether two documents say the same; what is empty says as little as what is null, and 5.0 as much as 5."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(map(_same, one, other))
-    return (one in (None, {}) and other in (None, {})) or (type(one) is type(other) and one == other)
+    is_alike = isinstance(one, bool) == isinstance(other, bool) and one == other
+    return is_alike or (one in (None, {}) and other in (None, {}))
 
 
 class _ConfigText:

@@ -155,5 +155,5 @@ def _cycle_faults(tasks: tuple[Task, ...]) -> Iterator[Fault]:
     except CycleError as error:
         names = list(reversed(error.args[1]))[:-1]
         start = min(range(len(names)), key=lambda index: place.get(names[index], 0))
-        names = [escaped(name) for name in (*names[start:], *names[:start], names[start])]
-        yield Fault(("tasks", place[names[0]], "dependencies"), f"dependency cycle: {some(names, 12, ' -> ')}")
+        told = [escaped(name) for name in (*names[start:], *names[:start], names[start])]
+        yield Fault(("tasks", place[names[start]], "dependencies"), f"dependency cycle: {some(told, 12, ' -> ')}")

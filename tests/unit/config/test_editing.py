@@ -56,6 +56,7 @@ def differing(before: str, after: str) -> list[str]:
 @each_of(
     ("path", "value", "lines"),
     [
+        (("limits", "maxCostUsd"), 7.0, ["-  maxCostUsd: 5     # dollars", "+  maxCostUsd: 7     # dollars"]),
         (("limits", "maxCostUsd"), 7.5, ["-  maxCostUsd: 5     # dollars", "+  maxCostUsd: 7.5     # dollars"]),
         (("limits", "idleTimeout"), "1h", ["-  idleTimeout:   15m", "+  idleTimeout:   1h"]),
         (("limits", "maxTokens"), 1000, ["+  maxTokens: 1000"]),

@@ -230,6 +230,12 @@ def test_a_cycle_is_told_exactly_where_there_is_no_order_of_work(order: list[str
             assert all(then in edges[now] for now, then in pairwise(cycle))
 
 
+def test_a_cycle_of_long_ids_is_told_too() -> None:
+    first, second = "a" * 100, "b" * 100
+    (told,) = _messages({first: [second], second: [first]})
+    assert told.startswith(f"dependency cycle: {'a' * 79}… -> bbb")
+
+
 def test_a_long_chain_and_a_long_cycle_need_no_recursion() -> None:
     chain = {f"t{n}": [f"t{n + 1}"] for n in range(5_000)} | {"t5000": []}
     assert _messages(chain) == []
