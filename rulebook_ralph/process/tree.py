@@ -126,7 +126,8 @@ def _marked(mark: str, session: int | None, since: float) -> set[psutil.Process]
     found |= {process for pid, process in living.items() if _session(pid) in sessions - {0, os.getsid(0)}}
     for process in tuple(found):
         with suppress(psutil.Error):
-            found.update(filter(_runs, process.children(recursive=True)))
+            below = process.children(recursive=True)
+            found.update(each for each in below if each.pid != os.getpid() and _runs(each))
     return found
 
 

@@ -44,6 +44,7 @@ class Worker:
     def prepare(self, base: str, tree: str) -> None:
         """Have that tree stand in the clone, set up; a recovery is told so. Raises RalphError where that fails."""
         try:
+            self._note.unlink(missing_ok=True)  # another task list may have had this number
             self._workspace.prepare(self._clone, base, tree, keep=True)
             self._note.write_text(f"{self._number}\n", "ascii")
         except OSError as error:

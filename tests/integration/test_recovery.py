@@ -1,14 +1,20 @@
 """What a run finds that another one, or a person since, has left: it is brought to its end, once."""
 
+import os
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from rulebook_ralph.git.clone import Clone, Clones
+from rulebook_ralph.git.repository import open_repository
+from rulebook_ralph.run.workers import Worker
 from tests.crash.scenario import Scenario, Zygote, make_scenario
 from tests.harness import HONEST, PROMISE, Project, finish, make_project, task, wait_for
 
@@ -186,6 +192,29 @@ def test_a_torn_clone_keeps_no_run_from_beginning(tmp_path: Path) -> None:
     project.agent(HONEST)
     resumed = project.ralph("resume")
     assert resumed.code == 0, resumed.out + resumed.err
+
+
+def test_what_stood_in_a_clone_before_an_attempt_began_is_none_of_its_work(tmp_path: Path) -> None:
+    """Two task lists of one repository count their iterations from 1 each."""
+    repository = open_repository(make_project(tmp_path).root, os.environ)
+    clone, head = Clones(repository, tmp_path / "cache").open("agent-1"), repository.head()
+
+    def prepare(clone: Clone, commit: str, tree: str, *, keep: bool) -> None:
+        clone.hold(commit, tree=tree, keep=keep)
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    def worker(prepare: Callable[..., None]) -> Worker:
+        tools: Any = SimpleNamespace(roster=None, ledger=None, workspace=SimpleNamespace(prepare=prepare))
+        return Worker(clone, tools, 1, lambda _: None)
+
+    worker(prepare).prepare(head, repository.tree_of(head))
+    (clone.root / "left.txt").write_text("of another list")
+    assert worker(prepare).left() not in (None, repository.tree_of(head))
+    with pytest.raises(KeyboardInterrupt):
+        worker(killed).prepare(head, repository.tree_of(head))
+    assert worker(killed).left() is None
 
 
 def test_a_setup_that_fails_ends_the_run_in_one_line_and_is_recovered(tmp_path: Path) -> None:

@@ -451,6 +451,17 @@ def test_what_a_living_ralph_with_the_id_of_a_dead_one_started_is_left_alone(tmp
         ours.kill()
 
 
+def test_who_ends_what_the_dead_left_is_not_ended_with_it(tmp_path: Path) -> None:
+    """A person goes on in a terminal that an agent of the dead run began."""
+    dead, since = 2**22 + 1, round(time.time() * 1000)
+    ends = f"from rulebook_ralph.process import tree; print(*tree.end_left_by({dead}, {since}), flush=True)"
+    command = ["sh", "-c", '"$0" -c "$1"; :', sys.executable, ends]
+    environment = {"PATH": PATH, f"{tree.marks_of(dead, since)}x": "1"}
+    root = Path(tree.__file__).parents[2]
+    with subprocess.Popen(command, env=environment, cwd=root, stdout=subprocess.PIPE, start_new_session=True) as begun:
+        assert begun.communicate(timeout=30)[0] == b"1 0\n"
+
+
 BULK = """
 import sys
 from pathlib import Path
