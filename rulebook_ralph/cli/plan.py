@@ -1,7 +1,6 @@
 """`ralph plan`: what a person wants, in prose, becomes tasks, which they see whole before they are added."""
 
 import json as json_module
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +14,7 @@ from rulebook_ralph.cli.app import App, interruptible
 from rulebook_ralph.cli.delivery import deliver
 from rulebook_ralph.cli.places import OpenedProject, open_project, refuse_agents
 from rulebook_ralph.cli.trust import require_agreed
+from rulebook_ralph.config.commands import whole
 from rulebook_ralph.config.settings import AskedModel
 from rulebook_ralph.errors import ExitCode, RalphError
 from rulebook_ralph.report.console import Console
@@ -23,15 +23,12 @@ from rulebook_ralph.run.planning import NoPlanError, Planning
 from rulebook_ralph.tasks.edits import Add
 from rulebook_ralph.tasks.model import Json, Prd
 from rulebook_ralph.tasks.plan import MOST_QUESTIONS, Plan
-from rulebook_ralph.tasks.text import counted, escaped, money, tokens
+from rulebook_ralph.tasks.text import counted, money, tokens
 from rulebook_ralph.verify.redaction import Redactor
 
 _BYTES_PER_TOKEN = 3
 _WHAT_TO_CHANGE = "What should be different in the plan?"
-_BLANKS = re.compile(" {3,}")
 _INDENTED = 40
-_EMPTY_GLYPHS = re.compile("[\u034f\u115f\u1160\u2800\u3164\uffa0]")
-"""They count as printable, and show nothing."""
 
 
 @click.command()
@@ -215,5 +212,4 @@ def _whole(text: str) -> str:
     """The text uncut, in one line. Three or more blanks are told by their number, unless they only indent it."""
     margin = len(text) - len(text.lstrip(" "))
     indent, rest = (text[:margin], text[margin:]) if margin <= _INDENTED else ("", text)
-    seen = _EMPTY_GLYPHS.sub(lambda match: f"\\u{ord(match[0]):04x}", escaped(rest, len(rest)))
-    return indent + _BLANKS.sub(lambda match: f"␣\u00d7{len(match[0])}", seen)
+    return indent + whole(rest)
