@@ -83,7 +83,7 @@ def given_value(text: str, place: KeyPlace) -> Any:
             return read_yaml(text).value
         except NotReadableError as error:
             raise RalphError(f"{place.shown}{dotted('', error.fault.path)}: {error.fault.message}") from None
-    with suppress(msgspec.ValidationError):
+    with suppress(msgspec.ValidationError, UnicodeEncodeError):
         return msgspec.convert(text, kind, strict=kind is not bool)
     with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return msgspec.json.decode(text)

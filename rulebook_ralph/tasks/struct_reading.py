@@ -196,6 +196,9 @@ def _leaf(value: Any, annotation: Any, path: JsonPath, faults: list[Fault]) -> A
         return value
     try:
         return msgspec.convert(value, annotation)
+    except UnicodeEncodeError:
+        faults.append(Fault(path, "is no text that can be written in UTF-8"))
+        return value
     except msgspec.ValidationError as error:
         reason = str(error).partition(" - at `")[0]
         if "matching regex" in reason:

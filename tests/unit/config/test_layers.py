@@ -314,6 +314,7 @@ def test_the_environment(root: Path) -> None:
         ("RALPH_LIMITS__MAX_COST", "1", "limits.maxCost: unknown key; did you mean `maxCostUsd`?"),
         ("RALPH_LIMITS__MAX_COST_USD", "cheap", "limits.maxCostUsd: expected a number or null, got a string"),
         ("RALPH_LIMITS__MAX_COST_USD", "inf", "limits.maxCostUsd: expected a finite number"),
+        ("RALPH_LIMITS__MAX_COST_USD", "\udcff", "limits.maxCostUsd: is no text that can be written in UTF-8"),
         ("RALPH_LIMITS__MAX_COST_USD__X", "1", "limits.maxCostUsd: is a single value, so that there is no `x` in it"),
         ("RALPH_LIMITS", "many", "limits: expected keys and values, got a string"),
         ("RALPH_RULES", "[a", "is no valid YAML"),
