@@ -115,11 +115,11 @@ def judged(outcome: Outcome, worker: Worker, verifiers: Verifiers, *, only: Sequ
     if judgement.verdict.action != "complete" or not case.last_stage or not outcome.changes:
         return outcome
     try:
-        tree, commit = commit_of(case, judgement, verifiers, agent=assignment.agent.name, sign=assignment.sign)
+        commit = commit_of(case, judgement, verifiers, agent=assignment.agent.name, sign=assignment.sign)
     except GitError as error:
         told = f"the commit could not be made: {error.stderr.strip() or error}"
         return outcome.said(Verdict(action="stop", hook="commit", reason=told, stop_reason="error", counts=False))
-    return replace(outcome, case=replace(case, tree=tree), commit=commit)
+    return replace(outcome, commit=commit)
 
 
 def on_top_of(tip: str, checks_base: str, outcome: Outcome, worker: Worker, verifiers: Verifiers) -> Outcome:

@@ -19,14 +19,16 @@ _COMMIT_MESSAGE = "commitMessage"
 """The key of a task's metadata for the commit's subject that its plan asks for."""
 
 
-def commit_of(case: Case, judgement: Judgement, verifiers: Verifiers, *, agent: str, sign: bool) -> tuple[str, str]:
-    """The tree that lands, and its commit. Raises GitError where the commit cannot be made."""
+def commit_of(case: Case, judgement: Judgement, verifiers: Verifiers, *, agent: str, sign: bool) -> str:
+    """What lands. The case keeps the tree without the tick: boxes side by side would be in each other's way where work
+    is merged. Raises GitError where the commit cannot be made.
+    """
     repository = verifiers.repository
     tree = _with_box_ticked(case, verifiers)
     commit = commit_tree(repository, tree, (case.base,), _message(case, judgement, agent), sign=sign)
     for ticked in (tree, commit):  # no gate looks at the box, so nothing is run again on it
         verifiers.gates.known_as(case.tree, ticked)
-    return tree, commit
+    return commit
 
 
 def _message(case: Case, judgement: Judgement, agent: str) -> str:

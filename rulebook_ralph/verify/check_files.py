@@ -75,6 +75,11 @@ _RECIPES = {
 }
 _ASSIGNED = re.compile(r"\w+=\S*")
 _BETWEEN = re.compile(r"&&|\|\||[;&|()\n`{}]|\$\(")
+_CODE = re.compile(
+    r"""(\b(?:python[\d.]*|node|ruby|perl|php|bun|deno)\s(?:[^'"\n;|&]*\s)?(?:-c|-e|--eval|-p|--print)\s+)"""
+    r"""(?:"(?:[^"\\]|\\.)*"|'[^']*')"""
+)
+"""What an interpreter is given in the command itself: code, which names no script."""
 _SCRIPT = re.compile(r".+/.+|.+\.(?:sh|bash|py|js|mjs|cjs|ts|rb|pl|php)")
 _NPM = {"npm", "yarn", "pnpm", "bun"}
 _NPM_FOLDER = {"--prefix", "-C", "--dir", "--cwd"}
@@ -229,7 +234,8 @@ def _commands_in(text: str) -> Iterator[tuple[list[str], str]]:
     led to before it.
     """
     folder = ""
-    for command in _BETWEEN.split(text.replace("$PWD/", "").replace("${PWD}/", "")):
+    text = _CODE.sub(r"\1", text.replace("$PWD/", "").replace("${PWD}/", ""))
+    for command in _BETWEEN.split(text):
         words = [word.strip("'\"@") for word in command.split()]
         while words and (words[0] in _WRAPPERS or _ASSIGNED.fullmatch(words[0])):
             words.pop(0)

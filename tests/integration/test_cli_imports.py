@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from rulebook_ralph.errors import ExitCode
-from tests.harness import FILES, Project, make_project
+from tests.harness import FILES, HONEST, Project, make_project
 
 DATA = Path(__file__).parents[1] / "data" / "imports"
 
@@ -113,3 +113,17 @@ def test_a_plan_is_worked_through_and_its_boxes_are_ticked_in_each_tasks_commit(
     assert "[ ]" not in project.git("show", f"{branch}:plan.md")
     again = project.ralph("init")
     assert "2 tasks, 2 completed already, 0 new" in again.out
+
+
+def test_boxes_side_by_side_are_not_in_each_others_way(tmp_path: Path) -> None:
+    lines = "".join(f"- [ ] [P] Make {name}\n" for name in ("one", "two", "three"))
+    project = make_project(tmp_path, files={**FILES, "todo.md": lines})
+    project.folder.prd.unlink()
+    assert project.ralph("init", "--from", "todo.md").code == 0
+    project.agent(
+        'touch "$BESIDE/$RALPH_TASK"; n=0; until test "$(ls "$BESIDE" | grep -c make)" = 3 || test $n -gt 200; do n=$((n + 1)); sleep 0.02; done\n'
+        + HONEST
+    )
+    assert project.ralph("run", "--parallel", "3").code == 0
+    assert len(project.records) == 3
+    assert project.git("show", f"{project.prd.work_branch}:todo.md") == lines.replace("[ ]", "[x]").strip()

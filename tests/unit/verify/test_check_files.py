@@ -102,6 +102,8 @@ def test_what_a_gate_runs_or_reads(command: str, path: str) -> None:
         "cat main.py",
         "mypy main.py",
         "node --test main.py",
+        """node -e "import('./main.py').then(m => process.exit(m.ok ? 0 : 1))\"""",
+        """python3 -c "exec(open('main.py').read())\"""",
         "sh",
     ],
 )
