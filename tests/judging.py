@@ -30,7 +30,7 @@ from rulebook_ralph.verify.case import Case, Judgement, StageCriteria, Verifiers
 from rulebook_ralph.verify.gates import GateRunner
 from rulebook_ralph.verify.judge import judge
 from rulebook_ralph.verify.redaction import Redactor
-from rulebook_ralph.verify.workspace import ClonePreparer
+from rulebook_ralph.verify.workspace import ClonePreparer, GateClones
 from tests.unit.git.project import Project
 
 PROMISE = "IMPLEMENTATION_COMPLETE"
@@ -110,8 +110,7 @@ class Court:
         )
         self.clones = Clones(self.repository, cache)
         runner = GateRunner(
-            self.clones,
-            workspace,
+            GateClones(self.clones, workspace),
             self.config,
             environment={**environment, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
             redactor=redactor,

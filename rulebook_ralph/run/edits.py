@@ -56,6 +56,7 @@ class PrdFile:
         self._behind = (aside or path.parent) / f".{path.name}.replaced"
         self._behind_seen: disk.Fingerprint | None = None
         self._is_behind_unread = False
+        self._told = ""
         self.close()
 
     def take_edits(self) -> None:
@@ -63,7 +64,7 @@ class PrdFile:
         self._look_behind()
         seen = disk.fingerprint(self._path)
         if seen is None and not os.path.lexists(self._path):
-            self._in_file, self._read, self._seen = b"", None, None
+            self._in_file, self._read, self._seen, self.problem, self._told = b"", None, None, "", ""
             return
         if seen is not None and seen == self._seen:
             return
@@ -74,7 +75,7 @@ class PrdFile:
         except (RalphError, OSError) as error:
             self._leave_alone(str(error), seen)
             return
-        self._read, self.problem = seen, ""
+        self._read, self.problem, self._told = seen, "", ""
         # two saves within a moment may have one time: a young file is read once more
         self._seen = None if disk.is_being_saved(self._path, self._clock.now()) else seen
 
@@ -182,11 +183,10 @@ class PrdFile:
             del self._versions[next(iter(self._versions))]
 
     def _leave_alone(self, problem: str, seen: disk.Fingerprint | None) -> None:
-        told = self.problem
         self.problem = problem
-        if disk.is_being_saved(self._path, self._clock.now()) or told == problem:
+        if disk.is_being_saved(self._path, self._clock.now()) or self._told == problem:
             return
-        self._seen = seen
+        self._seen, self._told = seen, problem
         self._notice("warning", f"{problem}; going on with the task list as it was, and leaving the file as it is")
 
 

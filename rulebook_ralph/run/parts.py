@@ -35,7 +35,7 @@ from rulebook_ralph.verify.hooks import user_hooks
 from rulebook_ralph.verify.redaction import Redactor
 from rulebook_ralph.verify.review import Reviewers
 from rulebook_ralph.verify.reviewers import key_of
-from rulebook_ralph.verify.workspace import ClonePreparer
+from rulebook_ralph.verify.workspace import ClonePreparer, GateClones
 
 
 def workspace_of(
@@ -67,6 +67,7 @@ class VerifyTools:
         self.ledger = Ledger()
         self.redactor = Redactor(roster.secrets())
         self.workspace = workspace_of(project, roster, report=report, cancelled=cancelled)
+        self.gate_clones = GateClones(clones, self.workspace)
         self.verifiers = self._verifiers()
 
     @property
@@ -90,8 +91,7 @@ class VerifyTools:
         config, repository, redactor = self.config, self.project.repository, self.redactor
         model = self.roster.judging_model(self.cancelled, spend=self.ledger.spend)
         gates = GateRunner(
-            self.clones,
-            self.workspace,
+            self.gate_clones,
             config,
             environment=self.roster.given,
             redactor=redactor,

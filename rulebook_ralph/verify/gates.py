@@ -25,7 +25,7 @@ from rulebook_ralph.verify.execution import MOST_FAILING, GateRun, execute
 from rulebook_ralph.verify.redaction import Redactor
 from rulebook_ralph.verify.test_counts import TestRun
 from rulebook_ralph.verify.test_names import asking_for_names
-from rulebook_ralph.verify.workspace import ClonePreparer, GateClones, Place
+from rulebook_ralph.verify.workspace import GateClones, Place
 
 _MISSING = re.compile(r"not found|No such file|No module named|Cannot find (?:module|package)|ENOENT")
 _LACKING = "gate {}: if it passes in your tree, Ralph's clone lacks something; see `workspace` in config.yaml"
@@ -37,8 +37,7 @@ class GateRunner:
 
     def __init__(
         self,
-        clones: Clones,
-        workspace: ClonePreparer,
+        clones: GateClones,
         config: Config,
         *,
         environment: Mapping[str, str],
@@ -48,7 +47,7 @@ class GateRunner:
     ) -> None:
         self.steps = config.verification.gates
         self.parallel = config.verification.parallel
-        self._clones = GateClones(clones, workspace, several=self.parallel)
+        self._clones = clones
         self._repository = clones.repository
         self.environment = {**environment, "PYTHONDONTWRITEBYTECODE": "1"}  # a stale file would hide a change
         self._clean = redactor.clean_cut
@@ -107,7 +106,7 @@ class GateRunner:
         and gates may run at once; else do nothing: whoever needs a result has it run then. Raises as `run`.
         """
         distinct = {self._key(tree): tree for tree in reversed(list(trees))}.values()
-        room = self._clones.idle()
+        room = self._clones.idle(several=self.parallel)
         if not self.parallel or room < 2 or len(distinct) < 2:  # noqa: PLR2004 - two beside each other
             return
         with ThreadPoolExecutor(min(room, len(distinct)), "gates") as pool:
@@ -186,7 +185,7 @@ class GateRunner:
     def stand(self, tree: str, *, alone: bool = False) -> AbstractContextManager[Place]:
         """A clone in which the tree stands, HEAD at its base, else at the user's own."""
         head = self.head or self._repository.commit_of(tree) or self._repository.head()
-        return self._clones.at(tree, head, alone=alone)
+        return self._clones.at(tree, head, several=self.parallel, alone=alone)
 
     def _run(self, session: "_Session", *steps: VerificationStep) -> tuple[GateRun, ...]:
         """Run a gate, and what builds for it where that was not run in this clone; or several at the same time."""

@@ -173,29 +173,31 @@ _MOST = 3
 
 
 class GateClones:
-    """For any number of threads. Who finds no free clone waits for one."""
+    """For any number of threads. Who finds no free clone waits for one. There is one of these in a run: what is judged
+    by an earlier configuration stands in clones of the same numbers.
+    """
 
-    def __init__(self, clones: Clones, workspace: ClonePreparer, *, several: bool) -> None:
+    def __init__(self, clones: Clones, workspace: ClonePreparer) -> None:
+        self.repository = clones.repository
         self._clones = clones
         self._workspace = workspace
-        self._several = several
         self._free: list[int] = []
         self._busy = 0
         self._is_alone = False
         self._changed = Condition()
 
-    def idle(self) -> int:
+    def idle(self, *, several: bool) -> int:
         """How many clones may be used at once now."""
         processors = os.cpu_count() or 1
-        return max(1, min(_MOST, processors, 1 + int(processors - os.getloadavg()[0]))) if self._several else 1
+        return max(1, min(_MOST, processors, 1 + int(processors - os.getloadavg()[0]))) if several else 1
 
     @contextmanager
-    def at(self, tree: str, commit: str, *, alone: bool = False) -> Iterator[Place]:
+    def at(self, tree: str, commit: str, *, several: bool, alone: bool = False) -> Iterator[Place]:
         """A clone in which the tree stands, set up, HEAD at the commit; `alone`: with no other one in use. What one
         gate builds in it the next one finds. Raises RalphError where the setup fails.
         """
         with self._changed:
-            while self._is_alone or self._busy >= (1 if alone else self.idle()):
+            while self._is_alone or self._busy >= (1 if alone else self.idle(several=several)):
                 self._changed.wait(1.0)  # the load of the machine changes without a word
             self._is_alone = alone
             self._busy += 1

@@ -234,8 +234,7 @@ def real(tmp_path: Path) -> Iterator[tuple[Toy, GateRunner]]:
     yield (
         made,
         GateRunner(
-            clones,
-            workspace,
+            GateClones(clones, workspace),
             config,
             environment=environment,
             redactor=redactor,

@@ -397,3 +397,24 @@ def test_an_edit_of_the_configuration_holds_for_those_that_begin_after_it(tmp_pa
     assert {line.split()[-1] for line in hooked} >= {"c.txt", "d.txt", "e.txt", "f.txt"}
     assert not [line for line in hooked if line.startswith(str(project.root))]
     assert_nothing_is_left(project)
+
+
+def test_what_is_judged_by_an_earlier_configuration_has_its_gates_clone_for_itself(tmp_path: Path) -> None:
+    project = make_project(tmp_path, tasks=marked("bad", "slow"))
+    gate = f"if test -e bad.txt; then touch '{project.beside}/judging'; sleep 3; fi; ! test -e bad.txt && grep -q sound app.txt"
+    project.configure(gates=[TESTS | {"command": gate}], attempts=2)
+    project.agent(
+        'if test "$RALPH_TASK" = bad; then echo x > bad.txt; else\n'
+        'n=0; until test -e "$BESIDE/edited" || test $n -gt 500; do n=$((n + 1)); sleep 0.02; done; test "$RALPH_ATTEMPT" = 1 || echo y > good.txt; fi\n'
+        + PROMISE
+    )
+    run = project.start("run", "--parallel", "2")
+    wait_for((project.beside / "judging").exists, "the gate on bad work")
+    config = json.loads(project.folder.config.read_text())
+    project.folder.config.write_text(json.dumps(config | {"rules": ["Be brief."]}))
+    time.sleep(0.5)
+    (project.beside / "edited").touch()
+    ran = finish(run)
+    assert "going on with it" in ran.out, ran
+    assert {task.id: task.status for task in project.prd.tasks} == {"bad": "blocked", "slow": "completed"}, ran
+    assert "bad.txt" not in project.tree(project.prd.work_branch)

@@ -131,11 +131,16 @@ def _entry(item: Item, above: tuple[Item, ...]) -> ChecklistEntry:
 
 
 def _with_ids(entries: Sequence[ChecklistEntry]) -> Iterator[ChecklistEntry]:
-    """Those without an id get one of their first words; where others begin alike, it tells the whole words too."""
+    """Those without an id get one of their first words; where others begin alike, it tells the whole words too, and
+    where others are the same, where they stand.
+    """
     taken = Counter(entry.id.casefold() for entry in entries if entry.id)
     alike = Counter(word_id(title) for title in {entry.title for entry in entries})
     for entry in entries:
-        first = slug = entry.id or word_id(entry.title, several=alike[word_id(entry.title)] > 1)
+        slug = entry.id or word_id(entry.title, several=alike[word_id(entry.title)] > 1)
+        if not entry.id and slug in taken:
+            slug = word_id(entry.title, entry.item.section, *(one.text for one in entry.above), several=True)
+        first = slug
         while not entry.id and slug in taken:
             taken[first] += 1
             slug = f"{first}-{taken[first]}"

@@ -86,13 +86,13 @@ def shown_path(path: Path, root: Path) -> str:
     return escaped(next((path.relative_to(base) for base in bases), path).as_posix(), LONGEST_SHOWN)
 
 
-def word_id(title: str, *, several: bool = False) -> str:
+def word_id(title: str, *places: str, several: bool = False) -> str:
     """An id of a title's first words, at most 30 characters. Where `several` begin alike it ends with a digest of the
-    title.
+    title, and of the places where it stands.
     """
     plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode("ascii").lower()
     words = "-".join(re.findall(r"[a-z0-9]+", plain.replace("'", "")))
-    whole = title.encode("utf-8", "surrogatepass")
+    whole = "\0".join((title, *places)).encode("utf-8", "surrogatepass")
     end = f"-{hashlib.sha256(whole).hexdigest()[:4]}" if several or not words else ""
     room = _LONGEST_ID - len(end)
     if len(words) > room:
