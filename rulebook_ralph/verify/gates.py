@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from rulebook_ralph.config.settings import Config, VerificationStep
 from rulebook_ralph.errors import RalphError
-from rulebook_ralph.git.clone import Clones
 from rulebook_ralph.report import events
 from rulebook_ralph.tasks.criteria import External
 from rulebook_ralph.tasks.model import STATE_FOLDER

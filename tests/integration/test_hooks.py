@@ -31,7 +31,7 @@ from rulebook_ralph.verify.hooks import (
     user_hooks,
 )
 from rulebook_ralph.verify.redaction import Redactor
-from rulebook_ralph.verify.workspace import Cancelled, ClonePreparer
+from rulebook_ralph.verify.workspace import Cancelled, ClonePreparer, GateClones
 from tests.unit.verify_models.support import IDENTITY, Toy, attempt, project
 
 FILES: Mapping[str, str | None] = {"app.py": "x = 3\n", "new.txt": "new\n"}

@@ -401,12 +401,12 @@ def test_an_edit_of_the_configuration_holds_for_those_that_begin_after_it(tmp_pa
 
 def test_what_is_judged_by_an_earlier_configuration_has_its_gates_clone_for_itself(tmp_path: Path) -> None:
     project = make_project(tmp_path, tasks=marked("bad", "slow"))
-    gate = f"if test -e bad.txt; then touch '{project.beside}/judging'; sleep 3; fi; ! test -e bad.txt && grep -q sound app.txt"
+    gate = f"test ! -e bad.txt || touch '{project.beside}/judging'; sleep 2; test ! -e bad.txt && grep -q sound app.txt"
     project.configure(gates=[TESTS | {"command": gate}], attempts=2)
     project.agent(
         'if test "$RALPH_TASK" = bad; then echo x > bad.txt; else\n'
-        'n=0; until test -e "$BESIDE/edited" || test $n -gt 500; do n=$((n + 1)); sleep 0.02; done; test "$RALPH_ATTEMPT" = 1 || echo y > good.txt; fi\n'
-        + PROMISE
+        'n=0; until test -e "$BESIDE/edited" || test $n -gt 500; do n=$((n + 1)); sleep 0.02; done\n'
+        'test "$RALPH_ATTEMPT" = 1 || echo y > good.txt; fi\n' + PROMISE
     )
     run = project.start("run", "--parallel", "2")
     wait_for((project.beside / "judging").exists, "the gate on bad work")
