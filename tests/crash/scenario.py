@@ -134,7 +134,7 @@ class Scenario:
         assert {record.phase for record in records} == {"settled"}
         numbers = [record.iteration_number for record in records]
         assert numbers == list(range(1, len(numbers) + 1)), numbers
-        text = project.folder.progress.read_text()
+        text = project.folder.progress.read_text(errors="replace")
         assert [text.count(f"## End of iteration {number}\n") for number in numbers] == [1] * len(numbers), text
         assert max(Counter(call[2] for call in calls).values()) == 1, f"a number was used twice: {calls}"
         uncounted = {
