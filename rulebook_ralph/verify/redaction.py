@@ -8,13 +8,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote, quote_plus
 
 import msgspec
 
-from rulebook_ralph.git.diff import FileDiff
 from rulebook_ralph.tasks.text import SEQUENCES
+
+if TYPE_CHECKING:
+    from rulebook_ralph.git.diff import FileDiff  # git, not for commands that only show something
 
 _CHARACTERS = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
@@ -230,14 +232,14 @@ class SecretFound:
         return f"{self.path}{f':{self.line}' if self.line else ''}: {self.what}"
 
 
-def secrets_in(diff: Iterable[FileDiff], redactor: Redactor) -> Iterator[SecretFound]:
+def secrets_in(diff: "Iterable[FileDiff]", redactor: Redactor) -> Iterator[SecretFound]:
     """The first secret of each file that was given one."""
     for file in diff:
         if (found := _in_name(file, redactor) or _in_lines(file, redactor)) is not None:
             yield found
 
 
-def _in_name(file: FileDiff, redactor: Redactor) -> SecretFound | None:
+def _in_name(file: "FileDiff", redactor: Redactor) -> SecretFound | None:
     own = redactor.holds_value(file.path)
     if file.kind not in "AR" or not (own or looks_secret(file.path, redactor)):
         return None
@@ -245,7 +247,7 @@ def _in_name(file: FileDiff, redactor: Redactor) -> SecretFound | None:
     return SecretFound(file.path.rpartition("/")[0] or ".", None, f"a file whose name {what} was added", own)
 
 
-def _in_lines(file: FileDiff, redactor: Redactor) -> SecretFound | None:
+def _in_lines(file: "FileDiff", redactor: Redactor) -> SecretFound | None:
     whole = "\n".join(line.text for line in file.added)
     if "PRIVATE KEY" not in whole and not redactor.finds(whole):
         return None
