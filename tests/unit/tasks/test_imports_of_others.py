@@ -114,6 +114,15 @@ def test_an_item_with_a_number_is_not_the_second_of_two_alike(tmp_path: Path) ->
     assert [after.prd.task(task_id).title for task_id in after.added] == ["Write tests 2"]
 
 
+def test_an_item_put_between_two_of_its_title_takes_the_id_of_neither(tmp_path: Path) -> None:
+    sections = {name: f"## {name}\n- [x] Write tests\n" for name in ("Alpha", "Beta", "Gamma")}
+    (tmp_path / "todo.md").write_text(sections["Alpha"] + sections["Gamma"])
+    before = merge(Prd(version=1, project="p"), read("todo.md", root=tmp_path).tasks).prd
+    (tmp_path / "todo.md").write_text("".join(sections.values()).replace("Beta\n- [x]", "Beta\n- [ ]"))
+    after = merge(before, read("todo.md", known=before.tasks, root=tmp_path).tasks)
+    assert [after.prd.task(task_id).status for task_id in after.added] == ["pending"]
+
+
 ODD_DIGIT = chr(0x660)
 LINES = (
     *("### Task 1: A", "### Task 2.5: B", "### Task 1..2: no", f"### Task 2{ODD_DIGIT}: no", "## US-001: C", "prose"),
