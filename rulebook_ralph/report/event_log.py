@@ -24,7 +24,7 @@ _MOST_AT_ONCE = 1024 * 1024
 
 class EventLog:
     """Writes the events of one run, from `with` to its end; those of the run before are gone. Trouble with the file is
-    no reason to end a run: it is said once in `problem`, and no more is written.
+    no reason to end a run: `problem` says it, and no more is written.
 
     What an agent does is left out once the file has 64 MB; all else never is.
     """
@@ -60,9 +60,10 @@ class EventLog:
         try:
             line = msgspec.json.encode(as_object(event, self._now())) + b"\n"
             self._size += os.write(self._file, line)
-        except (OSError, UnicodeEncodeError) as error:  # a lone surrogate cannot be written; the next event can
-            if isinstance(error, OSError):
-                self._fail(error)
+        except UnicodeEncodeError:  # a lone surrogate; the next event can be written
+            return
+        except OSError as error:
+            self._fail(error)
 
     def _fail(self, error: OSError) -> None:
         self.problem = f"events are not kept ({self._path}: {error.strerror or error}); 'ralph events' shows none"
